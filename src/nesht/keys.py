@@ -1,0 +1,63 @@
+"""Counter-based random streams: the only place where a generator is made.
+
+An episode is a pure function of (task, policy parameters, key), and a key is (seed, generation, member, rollout).
+The four numbers are packed, without loss, into one 128-bit integer, the *episode seed*. That integer is
+
+- the key of a Philox generator (Salmon et al., 2011), whose counter starts at another place for each purpose, so that
+  the perturbations, the distractor noise and the reward mask of one episode never overlap; and
+- what a Gymnasium environment gets as `reset(seed=...)`, so that any environment starts the same way on any engine.
+
+Nothing here depends on what was drawn before: any stream can be made again, anywhere, at any time.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+WORD = 2**32
+"""Each of the four parts of a key lies in [0, WORD)."""
+
+EVALUATION = WORD - 1
+"""The member number of an evaluation episode: the policy itself, without perturbation."""
+
+AFTER_TRAINING = WORD - 1
+"""The generation number of episodes that belong to no training run (`nesht eval`)."""
+
+
+class Stream(IntEnum):
+    """What a stream is used for; each purpose has a disjoint range of the counter."""
+
+    PERTURBATION = 0
+    NOISE = 1
+    MASK = 2
+    PARAMETERS = 3
+
+
+def pack(seed: int, generation: int = 0, member: int = 0, rollout: int = 0) -> int:
+    """Pack a key into the 128-bit episode seed that stands for it; no two keys share one."""
+    key = 0
+    for part in (seed, generation, member, rollout):
+        part = int(part)
+        if not 0 <= part < WORD:
+            raise ValueError(f"every part of a key lies in [0, 2**32), got {part}")
+        key = key << 32 | part
+    return key
+
+
+def generator(key: int, stream: Stream) -> np.random.Generator:
+    """Return the generator of one stream of a key (any integer; only its lowest 128 bits count)."""
+    return np.random.Generator(np.random.Philox(key=key % 2**128, counter=int(stream) << 192))
+
+
+def reset_generator(key: int) -> np.random.Generator:
+    """Return the generator that `gymnasium.Env.reset(seed=key)` gives an environment, so that resets agree to the bit."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
+
+
+def entropy() -> int:
+    """Return fresh 128-bit entropy from the operating system, for environments that are reset without a seed."""
+    fresh = np.random.SeedSequence().entropy
+    assert isinstance(fresh, int)
+    return fresh

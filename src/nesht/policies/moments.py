@@ -1,0 +1,70 @@
+"""Running mean and variance of every feature, merged in a fixed order, and the normaliser made from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+TINY = 1e-8
+"""Added to a variance before its root is divided by: a feature that never moved must not become infinite."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean and sum of squared deviations, with any leading axes: (...,), (..., features), (..., features)."""
+
+    count: np.ndarray
+    mean: np.ndarray
+    m2: np.ndarray
+
+    @classmethod
+    def none(cls, runs: int, features: int) -> Moments:
+        """Return the moments of no data."""
+        return cls(np.zeros(runs), np.zeros((runs, features)), np.zeros((runs, features)))
+
+    def merge(self, other: Moments) -> Moments:
+        """Return the moments of both data sets together (Chan et al., 1979)."""
+        count = self.count + other.count
+        share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0)[..., None]
+        delta = other.mean - self.mean
+        mean = self.mean + share * delta
+        m2 = self.m2 + other.m2 + share * self.count[..., None] * delta * delta
+        return Moments(count, mean, m2)
+
+    def total(self) -> Moments:
+        """Merge along the leading axis, in a fixed order: two passes over the rows, first to last."""
+        count = self.count.sum(axis=0)
+        if not count.any():
+            return Moments(count, np.zeros(self.mean.shape[1:]), np.zeros(self.m2.shape[1:]))
+        weight = (self.count / count)[:, None]
+        mean = np.add.reduce(weight * self.mean, axis=0)
+        deviation = self.mean - mean
+        return Moments(count, mean, np.add.reduce(self.m2 + self.count[:, None] * deviation * deviation, axis=0))
+
+    @property
+    def std(self) -> np.ndarray:
+        """The standard deviation; 1 where there is no data."""
+        count = np.maximum(self.count, 1)[..., None]
+        return np.where(self.count[..., None] > 0, np.sqrt(np.maximum(self.m2, 0) / count), 1.0)
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """Shifts and scales features before a policy sees them; one row per run."""
+
+    mean: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, moments: Moments) -> Normaliser:
+        """Return the normaliser that gives features zero mean and unit variance under these moments."""
+        return cls(moments.mean, 1 / np.sqrt(moments.std**2 + TINY))
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """Normalise features, row by row."""
+        return (features - self.mean) * self.scale
+
+    def rows(self, index: np.ndarray | int) -> Normaliser:
+        """Return the normaliser of the given runs, one row each."""
+        return Normaliser(self.mean[index], self.scale[index])

@@ -1,0 +1,155 @@
+"""Natural evolution strategies with hard thresholding: Algorithm 1 of the NESHT paper (Gao et al., IJCAI 2024).
+
+    ask:   eps_i ~ N(0, I), members theta + sigma eps_i
+    tell:  g     = 1/(n sigma) sum_i shaped(f_i) eps_i        the NES gradient
+           dense = dense + lr * optimiser(g)                  the update
+           theta = the k strongest units of dense             the hard threshold
+
+Every array has a leading run axis: one run is a fleet of one, and twenty seeds train together by the same lines. Runs
+never mix; a run gives the same bits alone and in a fleet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from nesht.errors import UserError
+from nesht.strategy.gradient import nes_gradient
+from nesht.strategy.optimisers import SGD, Optimiser
+from nesht.strategy.perturb import Array, Population
+from nesht.strategy.schedules import Schedule
+from nesht.strategy.shaping import SHAPINGS
+from nesht.strategy.sparsify import NoSparsity, Sparsifier, strongest
+from nesht.strategy.units import Units
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a strategy remembers of its runs between generations."""
+
+    theta: Array
+    """(runs, d): the policy."""
+    dense: Array
+    """(runs, d): the accumulator that updates go into; the same as theta unless the sparsifier has a memory."""
+    first: Array
+    """(runs, d): the optimiser's first moment."""
+    second: Array
+    """(runs, d): the optimiser's second moment."""
+    seed: np.ndarray
+    """(runs,): the seed of each run."""
+    generation: np.ndarray
+    """(runs,): how many updates each run has had."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one update did, for the record; all (runs,)."""
+
+    gradient_norm: Array
+    not_finite: np.ndarray
+    sigma: np.ndarray
+    lr: np.ndarray
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """NES with its choices made; holds no state. See `nesht.maximize` for a complete loop around it."""
+
+    units: Units
+    """What may be cut."""
+    n: int = 256
+    """Members per generation."""
+    sigma: Schedule = field(default_factory=lambda: Schedule.parse(0.02))
+    """Standard deviation of the perturbations."""
+    lr: Schedule = field(default_factory=lambda: Schedule.parse(0.01))
+    """Learning rate."""
+    beta: Schedule = field(default_factory=lambda: Schedule.parse(0.0))
+    """Fraction of the units of every pool that is cut."""
+    k: int | None = None
+    """How many units of every pool are kept; overrides beta."""
+    mirrored: bool = True
+    """Draw perturbations in pairs of opposite sign."""
+    shaping: str = "standardize"
+    """A key of `SHAPINGS`."""
+    optimiser: Optimiser = field(default_factory=SGD)
+    """How the gradient becomes a step."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay: parameters shrink by the factor 1 - lr * weight_decay per update."""
+    sparsifier: Sparsifier = field(default_factory=NoSparsity)
+    """What is cut after every update."""
+
+    def __post_init__(self) -> None:
+        if self.n < 2:
+            raise UserError(f"n (the population size) must be at least 2, got {self.n}.")
+        if self.mirrored and self.n % 2:
+            raise UserError(f"mirrored sampling needs an even n, got {self.n}; use {self.n + 1} or switch mirrored off.")
+        if self.shaping not in SHAPINGS:
+            raise UserError(f"unknown shaping {self.shaping!r}; use one of {', '.join(SHAPINGS)}.")
+        for name in ("sigma", "lr"):
+            schedule: Schedule = getattr(self, name)
+            if not (min(schedule.start, schedule.end) > 0 and np.isfinite([schedule.start, schedule.end]).all()):
+                raise UserError(f"{name} must stay positive, got {schedule.start} to {schedule.end}.")
+        if not (0 <= min(self.beta.start, self.beta.end) and max(self.beta.start, self.beta.end) < 1):
+            raise UserError(
+                f"beta is the fraction of weights set to zero and must lie in [0, 1), got {self.beta.start}"
+                + ("." if self.beta.is_constant else f" to {self.beta.end}.")
+            )
+        if self.k is not None and not 1 <= self.k <= min(self.units.counts, default=0):
+            raise UserError(f"k must lie between 1 and the number of units, {min(self.units.counts)}, got {self.k}.")
+
+    def init(self, theta: Array, seed: np.ndarray) -> State:
+        """Return the state of new runs that start at theta, (runs, d), cut to k units as the algorithm demands."""
+        xp = array_namespace(theta)
+        zeros, start = xp.zeros_like(theta), np.zeros(len(seed))
+        theta, dense = self.sparsifier.split(theta, self.kept(start), self._like(theta, self.lr.at(start)))
+        return State(theta, dense, zeros, zeros, np.asarray(seed), np.zeros(len(seed), np.int64))
+
+    def ask(self, state: State, progress: np.ndarray) -> Population:
+        """Return the members to evaluate; progress, (runs,) in [0, 1], is how much of the budget is spent."""
+        sigma = self._like(state.theta, self.sigma.at(progress))
+        return Population(state.theta, sigma, state.seed, state.generation, self.n, self.mirrored)
+
+    def tell(
+        self, state: State, population: Population, fitness: Array, progress: np.ndarray
+    ) -> tuple[State, Told]:
+        """Return the state after one update by the members' fitness, (runs, n), higher is better."""
+        xp = array_namespace(state.theta)
+        lr = self.lr.at(progress)
+        rate = self._like(state.theta, lr)
+        weights = SHAPINGS[self.shaping](fitness - self.sparsifier.penalty(population))
+        gradient = nes_gradient(population, weights)
+        t = xp.asarray(state.generation + 1, device=device(state.theta))
+        step, first, second = self.optimiser.step(gradient, state.first, state.second, t)
+        dense = state.dense + rate[:, None] * step
+        if self.weight_decay:
+            dense = dense - self.weight_decay * rate[:, None] * state.dense
+        theta, dense = self.sparsifier.split(dense, self.kept(progress), rate)
+        told = Told(
+            gradient_norm=xp.sqrt(xp.sum(gradient * gradient, axis=1)),
+            not_finite=np.asarray(xp.sum(xp.astype(~xp.isfinite(fitness), xp.int64), axis=1)),
+            sigma=self.sigma.at(progress),
+            lr=lr,
+        )
+        return State(theta, dense, first, second, state.seed, state.generation + 1), told
+
+    def finish(self, state: State, progress: np.ndarray) -> State:
+        """Return the state at the end of training (only `Once` changes it)."""
+        return replace(state, theta=self.sparsifier.finish(state.theta, self.kept(progress)))
+
+    def kept(self, progress: np.ndarray) -> list[np.ndarray]:
+        """Return how many units are kept at each progress, one (runs,) array per pool."""
+        if self.k is not None:
+            return [np.full(len(progress), self.k) for _ in self.units.pools]
+        share = 1 - self.beta.at(progress)
+        return [np.maximum(1, np.rint(share * count)).astype(np.int64) for count in self.units.counts]
+
+    def support(self, state: State, progress: np.ndarray) -> Array:
+        """Mark the parameters of the k strongest units, (runs, d): what a threshold keeps, or would keep."""
+        return strongest(state.theta, self.kept(progress), self.units)
+
+    @staticmethod
+    def _like(theta: Array, values: np.ndarray) -> Array:
+        return array_namespace(theta).asarray(values, dtype=theta.dtype, device=device(theta))

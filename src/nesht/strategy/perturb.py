@@ -1,0 +1,65 @@
+"""The population of one generation: a centre, a width, and directions that are regenerated from keys, never stored.
+
+Member i of a run is `theta + sigma * eps_i`. With mirrored sampling members 2j and 2j+1 share direction j with
+opposite signs (Salimans et al., 2017); otherwise every member has its own. A direction depends on (seed, generation,
+its number) alone, so any worker can make any one of them without the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from nesht import keys
+
+Array = Any
+"""An array of any array-API library; NumPy and torch are tested."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """The members of one generation of every run, lazily."""
+
+    theta: Array
+    """(runs, d): the centre of each run, which is its current policy."""
+    sigma: Array
+    """(runs,): the standard deviation of the perturbations."""
+    seed: np.ndarray
+    """(runs,): the seed of each run."""
+    generation: np.ndarray
+    """(runs,): the generation each run is in."""
+    n: int
+    """Members per run."""
+    mirrored: bool
+    """Whether members come in pairs with opposite perturbations."""
+
+    @property
+    def n_directions(self) -> int:
+        """How many independent directions the members of a run use."""
+        return self.n // 2 if self.mirrored else self.n
+
+    def direction(self, run: int, number: int) -> np.ndarray:
+        """Return direction `number` of a run, (d,) float64, from its key alone."""
+        key = keys.pack(self.seed[run], self.generation[run], number)
+        return keys.generator(key, keys.Stream.PERTURBATION).standard_normal(self.theta.shape[1])
+
+    def directions(self, start: int, stop: int) -> Array:
+        """Return directions start..stop of every run, (runs, stop - start, d), as the kind of array theta is."""
+        eps = [[self.direction(run, j) for j in range(start, stop)] for run in range(len(self.seed))]
+        xp = array_namespace(self.theta)
+        return xp.asarray(np.array(eps), dtype=self.theta.dtype, device=device(self.theta))
+
+    def member(self, run: int, i: int) -> Array:
+        """Return the parameters of member i of a run, (d,)."""
+        number, sign = (i // 2, 1 - 2 * (i % 2)) if self.mirrored else (i, 1)
+        xp = array_namespace(self.theta)
+        eps = xp.asarray(self.direction(run, number), dtype=self.theta.dtype, device=device(self.theta))
+        return self.theta[run, :] + sign * self.sigma[run] * eps
+
+    def members(self) -> Array:
+        """Return all members of all runs, (runs, n, d): for black-box functions; engines make them one at a time."""
+        xp = array_namespace(self.theta)
+        return xp.stack([xp.stack([self.member(run, i) for i in range(self.n)]) for run in range(len(self.seed))])

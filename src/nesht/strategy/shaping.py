@@ -1,0 +1,67 @@
+"""Fitness shaping: from the members' raw fitness, (runs, n), to the weights of their perturbations.
+
+A fitness that is not a finite number (a simulation that diverged) always counts as the worst of its generation. A
+generation in which no fitness differs from another, or none is finite, gets all-zero weights: no information, no step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from array_api_compat import array_namespace
+
+from nesht.strategy.perturb import Array
+
+
+def worst_if_not_finite(fitness: Array) -> Array:
+    """Replace every NaN and infinity by the worst finite fitness of its run (0 where there is none)."""
+    xp = array_namespace(fitness)
+    finite = xp.isfinite(fitness)
+    worst = xp.min(xp.where(finite, fitness, xp.asarray(xp.inf, dtype=fitness.dtype)), axis=1, keepdims=True)
+    worst = xp.where(xp.isfinite(worst), worst, xp.zeros_like(worst))
+    return xp.where(finite, fitness, worst)
+
+
+def raw(fitness: Array) -> Array:
+    """Algorithm 1 to the letter: the fitness itself is the weight."""
+    return worst_if_not_finite(fitness)
+
+
+def standardize(fitness: Array) -> Array:
+    """Zero mean and unit standard deviation within each run."""
+    xp = array_namespace(fitness)
+    centred = worst_if_not_finite(fitness)
+    centred = centred - xp.mean(centred, axis=1, keepdims=True)
+    scale = xp.sqrt(xp.mean(centred * centred, axis=1, keepdims=True))
+    # Rounding leaves a scale of the size of the last bit where all members are equal: that is no signal.
+    size = xp.max(xp.abs(worst_if_not_finite(fitness)), axis=1, keepdims=True)
+    flat = scale <= 1e-14 * size
+    return xp.where(flat, xp.zeros_like(centred), centred / xp.where(flat, xp.ones_like(scale), scale))
+
+
+def centered_rank(fitness: Array) -> Array:
+    """Ranks mapped linearly to [-1/2, 1/2]; equal fitnesses share the mean of their ranks (Salimans et al., 2017)."""
+    xp = array_namespace(fitness)
+    n = fitness.shape[1]
+    if n == 1:
+        return xp.zeros_like(fitness)
+    # Ranking ties once in index order and once in reverse and averaging gives each tie the mean rank of its group.
+    lowest = xp.where(xp.isfinite(fitness), fitness, xp.asarray(-xp.inf, dtype=fitness.dtype))
+    forward = _ranks(lowest)
+    backward = xp.flip(_ranks(xp.flip(lowest, axis=1)), axis=1)
+    rank = xp.astype(forward + backward, fitness.dtype) / 2
+    return rank / (n - 1) - 0.5
+
+
+def _ranks(values: Array) -> Array:
+    """Ascending ranks along the last axis, ties in index order."""
+    xp = array_namespace(values)
+    order = xp.argsort(values, axis=-1, stable=True)
+    return xp.argsort(order, axis=-1, stable=True)
+
+
+SHAPINGS: dict[str, Callable[[Array], Array]] = {
+    "raw": raw,
+    "standardize": standardize,
+    "centered_rank": centered_rank,
+}

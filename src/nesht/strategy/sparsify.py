@@ -1,0 +1,132 @@
+"""Sparsifiers: what happens to the parameters after an update so that only few inputs stay in use.
+
+`HardThreshold` is the heart of this library. The paper's rule keeps the k largest weights after every update and sets
+the rest to zero; a weight that is cut loses all the evidence gathered for it and has to be rediscovered from nothing in
+a single generation. Two dials repair that:
+
+- **unit**: score a whole input feature by the norm of all its weights, and keep or drop it whole (see `units`);
+- **memory**: keep a dense accumulator beside the policy. Updates go into the accumulator, the policy is its thresholded
+  copy, and what is cut shrinks by the factor `memory` each generation instead of vanishing. Evidence for a feature can
+  then add up over generations before the feature enters the policy.
+
+`memory = 0` with single weights is the paper's Algorithm 1, to the bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from array_api_compat import array_namespace
+
+from nesht.strategy.gradient import per_member
+from nesht.strategy.perturb import Array, Population
+from nesht.strategy.units import Units, largest
+
+
+class Sparsifier(Protocol):
+    """Decides what the policy keeps. All arrays carry a leading run axis."""
+
+    def penalty(self, population: Population) -> Array | float:
+        """Return what is subtracted from the members' fitness, (runs, n)."""
+        ...
+
+    def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
+        """Return (policy, accumulator) from the accumulator after an update; k has one (runs,) array per pool."""
+        ...
+
+    def finish(self, theta: Array, k: list[Array]) -> Array:
+        """Return the policy at the end of training."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoSparsity:
+    """Vanilla NES: nothing is ever cut."""
+
+    def penalty(self, population: Population) -> Array | float:
+        """See `Sparsifier.penalty`."""
+        return 0.0
+
+    def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
+        """See `Sparsifier.split`."""
+        return dense, dense
+
+    def finish(self, theta: Array, k: list[Array]) -> Array:
+        """See `Sparsifier.finish`."""
+        return theta
+
+
+@dataclass(frozen=True)
+class HardThreshold(NoSparsity):
+    """Keep exactly the k strongest units after every update."""
+
+    units: Units
+    memory: float = 0.0
+
+    def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
+        """The policy is the k strongest units of the accumulator; what is cut fades by `memory`."""
+        xp = array_namespace(dense)
+        keep = strongest(dense, k, self.units)
+        theta = xp.where(keep, dense, xp.zeros_like(dense))
+        faded = xp.where(keep, dense, self.memory * dense) if self.memory else theta
+        return theta, faded
+
+
+@dataclass(frozen=True)
+class Once(NoSparsity):
+    """Train dense, threshold once at the end: the paper's negative control."""
+
+    units: Units
+
+    def finish(self, theta: Array, k: list[Array]) -> Array:
+        """Keep the k strongest units of the trained parameters."""
+        return hard_threshold(theta, k, self.units)
+
+
+@dataclass(frozen=True)
+class L1Penalty(NoSparsity):
+    """NES-L1: subtract `strength` times the L1 norm of each *perturbed* member from its fitness.
+
+    The norm of theta alone would be the same for every member and cancel in any shaping.
+    """
+
+    strength: float
+
+    def penalty(self, population: Population) -> Array | float:
+        """See `Sparsifier.penalty`."""
+
+        def l1(members: Array) -> Array:
+            xp = array_namespace(members)
+            return xp.sum(xp.abs(members), axis=2)
+
+        return self.strength * per_member(population, l1)
+
+
+@dataclass(frozen=True)
+class SoftThreshold(NoSparsity):
+    """The proximal step of an L1 penalty: every weight moves towards zero by `lr * strength` and stops there."""
+
+    strength: float
+
+    def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
+        """Shrink every parameter towards zero."""
+        xp = array_namespace(dense)
+        shrunk = xp.abs(dense) - self.strength * lr[:, None]
+        theta = xp.sign(dense) * xp.where(shrunk > 0, shrunk, xp.zeros_like(shrunk))
+        return theta, theta
+
+
+def strongest(theta: Array, k: list[Array], units: Units) -> Array:
+    """Mark the parameters of exactly the k strongest units of every pool, (runs, d) booleans."""
+    marked = [largest(norm, wanted) for norm, wanted in zip(units.strength(theta), k, strict=True)]
+    return units.spread(marked, like=theta)
+
+
+def hard_threshold(theta: Array, k: list[Array], units: Units) -> Array:
+    """Return the nearest point to theta with at most k nonzero units: everything but the strongest becomes exactly 0."""
+    xp = array_namespace(theta)
+    return xp.where(strongest(theta, k, units), theta, xp.zeros_like(theta))
+
+
+SPARSIFIERS = ("hard", "once", "l1", "soft", "none")

@@ -1,0 +1,58 @@
+"""What makes the tasks hard: distractor features and missing rewards, as rules shared by engines and wrappers.
+
+Both are drawn from streams of the episode seed, one number after the other, so that an engine that draws a block of
+steps ahead and a wrapper that draws step by step see the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nesht import keys
+
+
+@dataclass(frozen=True)
+class Distractors:
+    """Features of pure N(0, 1) noise, fresh every step, appended after the real ones."""
+
+    ratio: float = 0.0
+    """How many per real feature: 10 turns 11 features into 121."""
+
+    def count(self, real: int) -> int:
+        """How many distractors an environment with `real` features gets."""
+        return round(self.ratio * real)
+
+    @staticmethod
+    def stream(episode_seed: int) -> np.random.Generator:
+        """Return the stream that an episode's distractors come from."""
+        return keys.generator(episode_seed, keys.Stream.NOISE)
+
+
+@dataclass(frozen=True)
+class RewardMask:
+    """Which steps' rewards the learner gets to see; the others count as 0."""
+
+    keep: float = 1.0
+    """Keep each step's reward with this probability, independently."""
+    every: int = 0
+    """Keep only the reward of every n-th step instead (0: off)."""
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether nothing is masked."""
+        return self.keep >= 1.0 and self.every <= 1
+
+    @staticmethod
+    def stream(episode_seed: int) -> np.random.Generator:
+        """Return the stream that an episode's mask comes from."""
+        return keys.generator(episode_seed, keys.Stream.MASK)
+
+    def draw(self, stream: np.random.Generator, start: int, steps: int) -> np.ndarray:
+        """Return whether the rewards of steps start..start+steps of an episode are kept."""
+        if self.every > 1:
+            return (np.arange(start, start + steps) + 1) % self.every == 0
+        if self.keep >= 1.0:
+            return np.ones(steps, dtype=bool)
+        return stream.random(steps) < self.keep

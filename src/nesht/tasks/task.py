@@ -1,0 +1,145 @@
+"""A task: an environment with its distractors, reward mask and time limit, described before anything is simulated."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from nesht.errors import UserError, near_matches
+from nesht.tasks.imperfect import Distractors, RewardMask
+from nesht.tasks.locomotion import LOCOMOTION, Locomotion
+from nesht.tasks.wrappers import MaskReward, NoiseFeatures
+
+Factory = Callable[[], gymnasium.Env[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is simulated; everything an engine needs to know to run an episode of it."""
+
+    env: str | Factory
+    """A Gymnasium id, `module:function` naming a factory, or (from Python) the factory itself."""
+    distractors: Distractors = Distractors()
+    """Noise features appended to the observation."""
+    mask: RewardMask = RewardMask()
+    """Which rewards training gets to see."""
+    max_episode_steps: int | None = None
+    """Ends an episode after this many steps; None is the environment's own limit."""
+
+    @property
+    def name(self) -> str:
+        """The environment as text: what a config or a policy file stores."""
+        if isinstance(self.env, str):
+            return self.env
+        return f"{self.env.__module__}:{getattr(self.env, '__qualname__', type(self.env).__name__)}"
+
+    @cached_property
+    def locomotion(self) -> Locomotion | None:
+        """The array form of the environment, where it has one."""
+        return LOCOMOTION.get(self.env) if isinstance(self.env, str) else None
+
+    @property
+    def time_limit(self) -> int | None:
+        """Steps in a full episode, where that is known."""
+        own = self.locomotion.time_limit if self.locomotion else None
+        return self.max_episode_steps or own
+
+    @cached_property
+    def spaces(self) -> tuple[list[str], int, Discrete | None]:
+        """(names of the real features, outputs of a policy, the action space if it is discrete)."""
+        if self.locomotion is not None:
+            return self.locomotion.feature_names(), self.locomotion.model().nu, None
+        env = self.make_base()
+        try:
+            return _check_spaces(self.name, env)
+        finally:
+            env.close()
+
+    @property
+    def n_real(self) -> int:
+        """How many features the environment itself gives."""
+        return len(self.spaces[0])
+
+    @cached_property
+    def feature_names(self) -> list[str]:
+        """All features, real ones first."""
+        return self.spaces[0] + [f"noise {i}" for i in range(self.distractors.count(self.n_real))]
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a policy returns."""
+        return self.spaces[1]
+
+    @property
+    def discrete(self) -> bool:
+        """Whether an action is the index of the largest output."""
+        return self.spaces[2] is not None
+
+    def make_base(self) -> gymnasium.Env[Any, Any]:
+        """Make the environment with its time limit, without distractors or mask."""
+        if not isinstance(self.env, str):
+            env = self.env()
+        elif (factory := _imported(self.env)) is not None:
+            env = factory()
+        else:
+            return _make(self.env, self.max_episode_steps)
+        if not isinstance(env, gymnasium.Env):
+            raise UserError(f"{self.name} returned {type(env).__name__}, not a gymnasium.Env.")
+        return gymnasium.wrappers.TimeLimit(env, self.max_episode_steps) if self.max_episode_steps else env
+
+    def make(self) -> gymnasium.Env[Any, Any]:
+        """Make the whole task as a Gymnasium environment."""
+        env = self.make_base()
+        if self.distractors.count(self.n_real):
+            env = NoiseFeatures(env, self.distractors.ratio)
+        return env if self.mask.keeps_all else MaskReward(env, self.mask.keep, self.mask.every)
+
+
+def _imported(name: str) -> Factory | None:
+    """Return the callable that `module:function` names; None for a Gymnasium id, also one written `module:Id-v0`."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        return None
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise UserError(f"cannot import {module!r} for the environment {name!r}: {error}.") from error
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    return found if callable(found) else None
+
+
+def _make(name: str, max_episode_steps: int | None) -> gymnasium.Env[Any, Any]:
+    try:
+        return gymnasium.make(name, max_episode_steps=max_episode_steps, disable_env_checker=True)
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.Error) as error:
+        if isinstance(error, gymnasium.error.UnregisteredEnv):
+            hint = near_matches(name, gymnasium.registry)
+            raise UserError(f"unknown environment {name!r}.{hint} `--env module:function` names a factory.") from error
+        raise UserError(f"cannot make the environment {name!r}: {error}") from error
+
+
+def _check_spaces(name: str, env: gymnasium.Env[Any, Any]) -> tuple[list[str], int, Discrete | None]:
+    observed, acted = env.observation_space, env.action_space
+    if not isinstance(observed, Box) or len(observed.shape) != 1:
+        shape = f" of shape {observed.shape}" if isinstance(observed, Box) else ""
+        raise UserError(
+            f"{name} has {type(observed).__name__} observations{shape}; nesht needs a flat vector "
+            "(wrap it in gymnasium.wrappers.FlattenObservation and pass the factory)."
+        )
+    names = env.get_wrapper_attr("feature_names") if env.has_wrapper_attr("feature_names") else None
+    features = list(names) if names is not None else [f"feature {i}" for i in range(observed.shape[0])]
+    if len(features) != observed.shape[0]:
+        raise UserError(f"{name} names {len(features)} features but observes {observed.shape[0]}.")
+    if isinstance(acted, Discrete):
+        return features, int(acted.n), acted
+    if isinstance(acted, Box) and len(acted.shape) == 1 and np.issubdtype(acted.dtype, np.floating):
+        return features, acted.shape[0], None
+    raise UserError(f"{name} has {acted} actions; nesht needs Discrete actions or a flat Box of floats.")
