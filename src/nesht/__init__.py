@@ -1,1 +1,64 @@
+"""nesht: sparse policies by evolution strategies with hard thresholding.
+
+The public names below are loaded when they are first used, so that `import nesht` is quick and a program that only
+loads a policy never loads training code. Importing nesht also registers the noisy tasks with Gymnasium.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from nesht.errors import UserError
+from nesht.tasks.registration import register as _register
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from nesht.config import Config
+    from nesht.policies.saved import Policy, load_policy
+    from nesht.strategy import Strategy, maximize
+    from nesht.tasks.wrappers import MaskReward, NoiseFeatures
+    from nesht.training.loop import RunResult, resume, train, train_fleet
+
+_HOME = {
+    "Config": "nesht.config",
+    "MaskReward": "nesht.tasks.wrappers",
+    "NoiseFeatures": "nesht.tasks.wrappers",
+    "Policy": "nesht.policies.saved",
+    "RunResult": "nesht.training.loop",
+    "Strategy": "nesht.strategy",
+    "load_policy": "nesht.policies.saved",
+    "maximize": "nesht.strategy",
+    "resume": "nesht.training.loop",
+    "train": "nesht.training.loop",
+    "train_fleet": "nesht.training.loop",
+}
+
+__all__ = [
+    "Config",
+    "MaskReward",
+    "NoiseFeatures",
+    "Policy",
+    "RunResult",
+    "Strategy",
+    "UserError",
+    "load_policy",
+    "maximize",
+    "resume",
+    "train",
+    "train_fleet",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'nesht' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+_register()

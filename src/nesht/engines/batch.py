@@ -28,7 +28,7 @@ AHEAD = 16
 in the cache."""
 
 SLOTS = 64
-"""Simulations per thread unless told otherwise: enough to amortise Python's overhead, few enough to end evenly."""
+"""About how many simulations a thread steps at a time: enough to amortise Python, few enough to end together."""
 
 BLOWN_UP = slice(mujoco.mjtWarning.mjWARN_BADQPOS.value, mujoco.mjtWarning.mjWARN_BADCTRL.value + 1)
 """The warnings that mean that a state or a control is not a sensible number any more."""
@@ -40,15 +40,14 @@ class BatchEngine:
     def __init__(self, task: Task, policy: Network, threads: int = 1, slots: int | None = None):
         if task.locomotion is None:
             raise ValueError(f"the batch engine has no array form of {task.name}")
-        self._n_features = policy.inputs
-        per_thread = max(1, -(-slots // threads)) if slots else SLOTS
-        model = task.locomotion.model()
-        self._workers = [_Worker(task, task.locomotion, model, policy, per_thread) for _ in range(threads)]
+        self._n_features, self._threads, self._slots = policy.inputs, threads, slots
+        model, most = task.locomotion.model(), -(-slots // threads) if slots else 2 * SLOTS
+        self._workers = [_Worker(task, task.locomotion, model, policy, most) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(threads, "nesht-batch")
 
     def run(self, episodes: Episodes) -> Outcomes:
         """Run all episodes on all threads."""
-        waiting = _Waiting(len(episodes))
+        waiting = _Waiting(len(episodes), self._width(len(episodes)))
         outcomes = Outcomes.empty(len(episodes), self._n_features)
         with quiet_mujoco():
             futures = [self._pool.submit(worker.run, episodes, waiting, outcomes) for worker in self._workers]
@@ -66,13 +65,22 @@ class BatchEngine:
         """Stop the threads."""
         self._pool.shutdown()
 
+    def _width(self, episodes: int) -> int:
+        """Return how many slots each thread uses: such that episodes of equal length fill whole rounds."""
+        if self._slots:
+            return -(-self._slots // self._threads)
+        share = -(-episodes // self._threads)
+        rounds = max(1, round(share / SLOTS))
+        return -(-share // rounds)
+
 
 class _Waiting:
     """The episodes not yet started, handed out in order to whoever asks."""
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, width: int):
         self._lock = threading.Lock()
         self._next, self._count = 0, count
+        self.width = width
         self.stopped = False
 
     def take(self, most: int) -> range:
@@ -114,8 +122,8 @@ class _Worker:
         """Run waiting episodes until none is left."""
         busy, tick = 0, 0
         while not waiting.stopped:
-            if busy < self.slots:
-                fresh = waiting.take(self.slots - busy)
+            if busy < waiting.width:
+                fresh = waiting.take(waiting.width - busy)
                 if fresh:
                     self._start(episodes, fresh, busy, tick)
                     busy += len(fresh)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,11 +22,7 @@ class Block:
     name: str
     shape: tuple[int, ...]
     start: int
-
-    @property
-    def stop(self) -> int:
-        """Where the next block starts."""
-        return self.start + int(np.prod(self.shape))
+    stop: int
 
     def of(self, parameters: np.ndarray) -> np.ndarray:
         """Return a view of this block of (members, d) parameters, (members, *shape)."""
@@ -53,7 +50,7 @@ class Network:
         at = 0
         for layer, (fan_in, fan_out) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
             for name, shape in (("weight", (fan_out, fan_in)), ("bias", (fan_out,)))[: 1 + self.bias]:
-                blocks.append(Block(f"layer{layer}.{name}", shape, at))
+                blocks.append(Block(f"layer{layer}.{name}", shape, at, at + math.prod(shape)))
                 at = blocks[-1].stop
         return tuple(blocks)
 
@@ -79,15 +76,13 @@ class Network:
         would choose its order by the size of the batch and the number of threads.
         """
         x = features
-        last = self.blocks[-1 - self.bias].name
         for block in self.blocks:
-            if len(block.shape) == 1:
-                continue
-            x = np.einsum("moi,mi->mo", block.of(parameters), x)
-            if self.bias:
-                x = x + self._bias_after(block).of(parameters)
-            if block.name != last:
-                x = np.tanh(x)
+            if len(block.shape) == 2:
+                if block.start > 0:
+                    x = np.tanh(x)
+                x = np.einsum("moi,mi->mo", block.of(parameters), x)
+            else:
+                x += block.of(parameters)
         return x
 
     def act(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
@@ -104,7 +99,7 @@ class Network:
 
         With unit "feature" the units are the input features, each with all the weights that read it; biases and later
         layers are never cut. With unit "weight" they are single parameters: of all blocks together, of all weight
-        matrices together, of each block by itself, or of the blocks named in `scope`, separated by commas.
+        matrices together, of each weight matrix by itself, or of the blocks named in `scope`, separated by commas.
         """
         if unit == "feature":
             block = self.blocks[0]
@@ -126,6 +121,3 @@ class Network:
             known = ", ".join([*SCOPES, *single])
             raise UserError(f"scope: no block {unknown[0]!r}; use {known} (several blocks separated by commas).")
         return Units(self.size, (np.concatenate([single[name] for name in names]),))
-
-    def _bias_after(self, weight: Block) -> Block:
-        return self.blocks[self.blocks.index(weight) + 1]

@@ -78,6 +78,8 @@ class Locomotion:
 
     def healthy(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
         """Return whether each robot is still up."""
+        if not self.falls:
+            return np.ones(len(qpos), bool)
         z, angle = qpos[:, 1], qpos[:, 2]
         up = (self.z_range[0] < z) & (z < self.z_range[1])
         up &= (self.angle_range[0] < angle) & (angle < self.angle_range[1])
@@ -91,7 +93,7 @@ class Locomotion:
         reward = velocity
         if self.healthy_reward:
             reward = reward + (self.healthy_reward if self.bonus_on_fall else healthy * self.healthy_reward)
-        return reward - self.control_cost * np.sum(np.square(action), axis=1)
+        return reward - self.control_cost * np.add.reduce(np.square(action), axis=1)
 
     def feature_names(self) -> list[str]:
         """Name the observations after the model's joints."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from gymnasium.spaces import Box, Discrete
 from nesht.errors import UserError, near_matches
 from nesht.tasks.imperfect import Distractors, RewardMask
 from nesht.tasks.locomotion import LOCOMOTION, Locomotion
+from nesht.tasks.quiet import quiet_mujoco
 from nesht.tasks.wrappers import MaskReward, NoiseFeatures
 
 Factory = Callable[[], gymnasium.Env[Any, Any]]
@@ -118,11 +120,14 @@ def _imported(name: str) -> Factory | None:
 
 def _make(name: str, max_episode_steps: int | None) -> gymnasium.Env[Any, Any]:
     try:
-        return gymnasium.make(name, max_episode_steps=max_episode_steps, disable_env_checker=True)
-    except (gymnasium.error.UnregisteredEnv, gymnasium.error.Error) as error:
-        if isinstance(error, gymnasium.error.UnregisteredEnv):
-            hint = near_matches(name, gymnasium.registry)
-            raise UserError(f"unknown environment {name!r}.{hint} `--env module:function` names a factory.") from error
+        with quiet_mujoco(), warnings.catch_warnings():
+            # Gymnasium calls v4 out of date; it is what the paper's numbers are about.
+            warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+            return gymnasium.make(name, max_episode_steps=max_episode_steps, disable_env_checker=True)
+    except gymnasium.error.UnregisteredEnv as error:
+        hint = near_matches(name, gymnasium.registry)
+        raise UserError(f"unknown environment {name!r}.{hint} `--env module:function` names a factory.") from error
+    except (gymnasium.error.Error, ImportError) as error:
         raise UserError(f"cannot make the environment {name!r}: {error}") from error
 
 

@@ -1,0 +1,184 @@
+"""Every option of a run, once: the fields here are the Python arguments, the config file's keys and the CLI's flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+
+from nesht.errors import UserError, near_matches
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """What is simulated."""
+
+    env: str | Callable[[], Any] = ""
+    """Gymnasium id, or module:function naming a factory of your own."""
+    noise_ratio: float = 0.0
+    """Distractor features of pure noise per real feature (the paper: 5, 10, 20)."""
+    reward_keep: float = 1.0
+    """Probability with which training sees a step's reward (the paper: 0.1); scores always count every reward."""
+    reward_every: int = 0
+    """Let training see only every n-th reward instead (0: off)."""
+    max_episode_steps: int | None = None
+    """End an episode after this many steps (default: the environment's own limit)."""
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """The shape of the policy."""
+
+    hidden: tuple[int, ...] = ()
+    """Widths of the hidden layers; none is a linear policy."""
+    bias: bool = True
+    """Whether layers have a bias."""
+    normalise: bool = False
+    """Give features zero mean and unit variance, by running moments, before the policy sees them."""
+
+
+@dataclass(frozen=True)
+class StrategyOptions:
+    """The evolution strategy and what it cuts."""
+
+    n: int = 256
+    """Members per generation."""
+    rollouts: int = 1
+    """Episodes per member."""
+    sigma: float | str = 0.02
+    """Standard deviation of the perturbations; a number or kind:start:end (linear, exponential, cosine)."""
+    lr: float | str = 0.0032
+    """Learning rate; a number or kind:start:end."""
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    """How the gradient becomes a step."""
+    momentum: float = 0.0
+    """Momentum of sgd."""
+    weight_decay: float = 0.0
+    """Parameters shrink by the factor 1 - lr * weight_decay per update."""
+    mirrored: bool = True
+    """Try perturbations in pairs of opposite sign."""
+    shaping: Literal["raw", "standardize", "centered_rank"] = "standardize"
+    """How fitness becomes weights."""
+    common_randomness: Literal["none", "pair", "generation"] = "none"
+    """Which members meet the same episode randomness (start, distractors, reward mask): none, mirrored pairs, all."""
+    sparsifier: Literal["hard", "once", "l1", "soft", "none"] = "hard"
+    """What is cut: hard threshold after every update, once at the end, L1 penalty, soft threshold, nothing."""
+    beta: float | str = 0.9
+    """Fraction of the units a threshold sets to zero, in [0, 1); a number or kind:start:end."""
+    k: int | None = None
+    """Number of units a threshold keeps; overrides beta."""
+    unit: Literal["weight", "feature"] = "feature"
+    """What a threshold keeps or drops: single weights (the paper) or whole input features."""
+    memory: float = 0.95
+    """How much of what is cut survives to the next generation; 0 is the paper's rule."""
+    scope: str = "all"
+    """Which weights a threshold may cut: all, weights (no biases), per-layer, or block names separated by commas."""
+    penalty: float = 0.0
+    """Strength of the L1 penalty or of the soft threshold."""
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How long to train and how to evaluate."""
+
+    seed: int = 0
+    """The same seed gives the same bits, on any number of threads."""
+    steps: int | None = None
+    """Budget in environment steps (default: 1 million, if no other budget is given)."""
+    generations: int | None = None
+    """Budget in generations."""
+    seconds: float | None = None
+    """Budget in wall time; where a run ends then depends on the machine."""
+    eval_every: int | None = None
+    """Environment steps between evaluations (default: a hundredth of the step budget)."""
+    eval_episodes: int = 10
+    """Episodes per evaluation: every reward counts, nothing is perturbed, steps are not counted."""
+
+
+@dataclass(frozen=True)
+class RuntimeOptions:
+    """Where and how the run is computed; none of this changes its result."""
+
+    engine: Literal["auto", "batch", "gym"] = "auto"
+    """Where episodes run: batch (C MuJoCo on threads), gym (any Gymnasium environment), auto chooses."""
+    threads: int = 0
+    """Threads (batch) or processes (gym); 0 is one per core."""
+    slots: int | None = None
+    """Simulations in flight, over all threads (batch; default: chosen)."""
+    checkpoint_seconds: float = 15.0
+    """Least time between two checkpoints."""
+    tensorboard: bool = False
+    """Also write TensorBoard event files into the run folder (needs the extra nesht[tensorboard])."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """All options of a run, by section."""
+
+    task: TaskOptions = field(default_factory=TaskOptions)
+    policy: PolicyOptions = field(default_factory=PolicyOptions)
+    strategy: StrategyOptions = field(default_factory=StrategyOptions)
+    training: TrainingOptions = field(default_factory=TrainingOptions)
+    runtime: RuntimeOptions = field(default_factory=RuntimeOptions)
+
+    def change(self, **options: Any) -> Config:
+        """Return a copy with some options changed, each named by itself: `config.change(beta=0.8, seed=3)`."""
+        changes: dict[str, dict[str, Any]] = {}
+        for name, value in options.items():
+            if name not in SECTION_OF:
+                raise UserError(f"unknown option {name!r}.{near_matches(name, SECTION_OF)}")
+            changes.setdefault(SECTION_OF[name], {})[name] = value
+        return dataclasses.replace(
+            self, **{name: dataclasses.replace(getattr(self, name), **values) for name, values in changes.items()}
+        )
+
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """Return the options as plain values, by section, without those that are None; the env as text."""
+        plain = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        env = self.task.env
+        if not isinstance(env, str):
+            plain["task"]["env"] = f"{env.__module__}:{getattr(env, '__qualname__', type(env).__name__)}"
+        return plain
+
+    def to_toml(self) -> str:
+        """Return the options as a config file."""
+        return tomli_w.dumps(self.sections())
+
+
+SECTION_OF = {
+    option.name: section.name
+    for section in fields(Config)
+    for option in fields(section.default_factory)  # type: ignore[arg-type]
+}
+"""The section that each option belongs to."""
+
+
+def read_options(path: Path) -> dict[str, Any]:
+    """Read a config file: the options in it, without their sections."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise UserError(f"there is no config file {path}.") from None
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the config file {path}: {error}.") from error
+    options: dict[str, Any] = {}
+    sections = {f.name for f in fields(Config)}
+    for name, value in content.items():
+        inner = value if isinstance(value, Mapping) else {name: value}
+        if isinstance(value, Mapping) and name not in sections:
+            raise UserError(f"{path}: unknown section [{name}].{near_matches(name, sections)}")
+        for key, setting in inner.items():
+            if key not in SECTION_OF or (inner is value and SECTION_OF[key] != name):
+                raise UserError(f"{path}: unknown key {key!r}.{near_matches(key, SECTION_OF)}")
+            options[key] = tuple(setting) if isinstance(setting, list) else setting
+    return options
+
+
+def _plain(options: Any) -> dict[str, Any]:
+    values = {f.name: getattr(options, f.name) for f in fields(options)}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items() if v is not None}

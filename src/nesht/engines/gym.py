@@ -1,0 +1,156 @@
+"""The `gym` engine: any Gymnasium environment with vector observations, one episode at a time per worker.
+
+With more than one worker the episodes run in separate processes, since most environments are Python and Python runs on
+one core. The work goes out in small chunks, so a worker with long episodes does not hold the others up.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from typing import Any
+
+import cloudpickle
+import gymnasium
+import numpy as np
+
+from nesht.engines.episodes import Episodes, Outcomes
+from nesht.errors import UserError
+from nesht.policies.network import Network
+from nesht.tasks.quiet import quiet_mujoco
+from nesht.tasks.task import Task
+
+CHUNK = 4
+"""Episodes sent to a worker at a time."""
+
+
+class GymEngine:
+    """Runs any task through the ordinary Gymnasium interface, in this process or in several."""
+
+    def __init__(self, task: Task, policy: Network, threads: int = 1):
+        self._task, self._policy = task, policy
+        self._pool: ProcessPoolExecutor | None = None
+        self._player: _Player | None = None
+        if threads > 1:
+            self._pool = ProcessPoolExecutor(
+                threads,
+                # Not fork: a forked child inherits locks that this process's threads may hold.
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=_start_worker,
+                initargs=(cloudpickle.dumps((task, policy)),),
+            )
+
+    def run(self, episodes: Episodes) -> Outcomes:
+        """Run all episodes."""
+        if self._pool is None:
+            self._player = self._player or _Player(self._task, self._policy)
+            return self._player.run(episodes)
+        outcomes = Outcomes.empty(len(episodes), self._policy.inputs)
+        chunks = [np.arange(i, min(i + CHUNK, len(episodes))) for i in range(0, len(episodes), CHUNK)]
+        try:
+            futures = [self._pool.submit(_run_chunk, _part(episodes, chunk)) for chunk in chunks]
+            for chunk, future in zip(chunks, futures, strict=True):
+                outcomes.put(chunk, future.result())
+        except BrokenProcessPool as error:
+            raise UserError(
+                "a worker process of the gym engine died: the environment crashed, or it cannot be made in a new "
+                "process (a script needs `if __name__ == '__main__':` around its work); --threads 1 uses none."
+            ) from error
+        return outcomes
+
+    def close(self) -> None:
+        """Close environments and processes."""
+        if self._player is not None:
+            self._player.env.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Player:
+    """One environment and the loop that plays episodes in it."""
+
+    def __init__(self, task: Task, policy: Network):
+        self.policy, self.env = policy, task.make()
+        self.discrete = self.env.action_space if task.discrete else None
+
+    def run(self, episodes: Episodes) -> Outcomes:
+        outcomes = Outcomes.empty(len(episodes), self.policy.inputs)
+        with quiet_mujoco():
+            for i in range(len(episodes)):
+                self._play(episodes, i, outcomes)
+        return outcomes
+
+    def _play(self, episodes: Episodes, i: int, outcomes: Outcomes) -> None:
+        parameters = np.array(episodes.parameters(i))[None]
+        normaliser = episodes.normaliser.rows(episodes.run[i : i + 1]) if episodes.normaliser else None
+        observation, _ = self.env.reset(seed=episodes.seed(i))
+        shift = np.array(observation, dtype=np.float64)
+        total, squares = np.zeros_like(shift), np.zeros_like(shift)
+        fitness, score, steps = 0.0, 0.0, 0
+        done = diverged = False
+        while not done:
+            features = np.asarray(observation, dtype=np.float64)
+            difference = features - shift
+            total += difference
+            squares += difference * difference
+            seen = features[None] if normaliser is None else normaliser(features[None])
+            action = self.policy.act(parameters, seen)[0]
+            observation, reward, terminated, truncated, info = self.env.step(self._native(action))
+            fitness += float(reward)
+            score += float(info.get("dense_reward", reward))
+            steps += 1
+            diverged = not np.isfinite(score) or not np.isfinite(observation).all() or _blown_up(self.env)
+            done = terminated or truncated or diverged
+        outcomes.finish(i, fitness, score, steps, diverged, shift, total, squares)
+
+    def _native(self, action: Any) -> Any:
+        """The action as the environment expects it."""
+        return int(action) + int(self.discrete.start) if self.discrete is not None else action
+
+
+def _blown_up(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether this is a MuJoCo environment whose state blew up: MuJoCo then starts it afresh behind our back."""
+    data = getattr(env.unwrapped, "data", None)
+    warnings = getattr(data, "warning", None)
+    return warnings is not None and any(warnings[kind].number for kind in range(3, 7))
+
+
+def _part(episodes: Episodes, index: np.ndarray) -> Episodes:
+    """Return some of the episodes, with only the rows of the population that they need."""
+    runs, local = np.unique(episodes.run[index], return_inverse=True)
+    population = episodes.population
+    return Episodes(
+        replace(
+            population,
+            theta=population.theta[runs],
+            sigma=population.sigma[runs],
+            seed=population.seed[runs],
+            generation=population.generation[runs],
+        ),
+        episodes.normaliser.rows(runs) if episodes.normaliser else None,
+        local,
+        episodes.member[index],
+        episodes.luck[index],
+        episodes.rollout[index],
+    )
+
+
+_player: _Player | None = None
+"""The player of this worker process; stays None in the main process."""
+
+
+def _start_worker(pickled: bytes) -> None:
+    global _player  # noqa: PLW0603
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    task, policy = cloudpickle.loads(pickled)
+    _player = _Player(task, policy)
+
+
+def _run_chunk(episodes: Episodes) -> Outcomes:
+    assert _player is not None
+    return _player.run(episodes)

@@ -1,0 +1,99 @@
+"""A policy on its own: weights, normaliser, task and feature names in one file; needs no training code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nesht.errors import UserError
+from nesht.policies.moments import Moments, Normaliser
+from nesht.policies.network import Network
+from nesht.storage import pack_arrays, read_arrays, write_file
+
+FILE = "policy.safetensors"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A trained policy: call it with an observation (or a batch of them) to get an action (or a batch)."""
+
+    network: Network
+    """The shape of the policy."""
+    parameters: np.ndarray
+    """Its flat parameter vector, (d,)."""
+    moments: Moments
+    """Count, mean and variance of every feature seen in training."""
+    normalise: bool
+    """Whether features are normalised by these moments before the network sees them."""
+    feature_names: list[str]
+    """The name of every input."""
+    task: dict[str, Any]
+    """The task it was trained on, as in the config, and `n_real`, how many of the first features are no distractors."""
+
+    def __call__(self, observation: np.ndarray) -> np.ndarray:
+        """Return the action for an observation, (features,), or the actions for (batch, features)."""
+        features = np.asarray(observation, dtype=np.float64)
+        if features.ndim not in (1, 2) or features.shape[-1] != self.network.inputs:
+            raise ValueError(f"this policy takes {self.network.inputs} features, got an array of shape {features.shape}")
+        rows = np.atleast_2d(features)
+        if self.normalise:
+            rows = Normaliser.of(self.moments)(rows)
+        actions = self.network.act(np.broadcast_to(self.parameters, (len(rows), self.network.size)), rows)
+        return actions if features.ndim == 2 else np.asarray(actions[0])
+
+    @property
+    def n_real(self) -> int:
+        """How many of the first features come from the environment itself."""
+        return int(self.task["n_real"])
+
+    @property
+    def input_weights(self) -> np.ndarray:
+        """The weights that read the features, (units of the first layer, features)."""
+        return self.network.input_weights(self.parameters[None])[0]
+
+    @property
+    def used(self) -> np.ndarray:
+        """Which features the policy uses at all: those with a nonzero weight, (features,)."""
+        return np.asarray((self.input_weights != 0).any(axis=0))
+
+    def save(self, path: Path) -> None:
+        """Write the policy to a file, all or nothing."""
+        arrays = {
+            "parameters": self.parameters,
+            "feature_count": self.moments.count,
+            "feature_mean": self.moments.mean,
+            "feature_m2": self.moments.m2,
+        }
+        network = self.network
+        facts = {
+            "inputs": network.inputs,
+            "outputs": network.outputs,
+            "hidden": list(network.hidden),
+            "bias": network.bias,
+            "discrete": network.discrete,
+            "normalise": self.normalise,
+            "feature_names": self.feature_names,
+            "task": self.task,
+        }
+        write_file(path, pack_arrays("policy", arrays, facts))
+
+
+def load_policy(path: str | Path) -> Policy:
+    """Load a policy from its file or from the run folder that holds it.
+
+    >>> policy = nesht.load_policy("runs/hopper")
+    >>> action = policy(observation)
+    """
+    path = Path(path)
+    file = path / FILE if path.is_dir() else path
+    if not file.exists():
+        raise UserError(f"there is no policy at {file}.")
+    arrays, facts = read_arrays("policy", file)
+    network = Network(
+        facts["inputs"], facts["outputs"], tuple(facts["hidden"]), facts["bias"], facts["discrete"]
+    )
+    moments = Moments(arrays["feature_count"], arrays["feature_mean"], arrays["feature_m2"])
+    return Policy(network, arrays["parameters"], moments, facts["normalise"], facts["feature_names"], facts["task"])

@@ -1,0 +1,56 @@
+"""Two sets of options to start from: `paper`, the authors' trainer, and `tuned`, ours.
+
+A preset chooses how to train, never what to train on: the environment, its noise and its budget are the user's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nesht.errors import UserError, near_matches
+
+PAPER: dict[str, Any] = {
+    "n": 128,
+    "sigma": 0.02,
+    "lr": 0.01,
+    "optimiser": "adam",
+    "shaping": "centered_rank",
+    "mirrored": False,
+    "normalise": False,
+    "beta": 0.9,
+    "unit": "weight",
+    "memory": 0.0,
+}
+"""Gao et al. (2024): i.i.d. Gaussian directions, centred ranks, Adam, single weights, no memory."""
+
+TUNED: dict[str, Any] = {
+    "n": 256,
+    "sigma": 0.02,
+    "lr": 0.0032,
+    "optimiser": "sgd",
+    "shaping": "standardize",
+    "mirrored": True,
+    "normalise": True,
+    "beta": 0.9,
+    "unit": "feature",
+    "memory": 0.95,
+}
+"""Whole features with memory, plain SGD on standardised fitness."""
+
+TUNED_FOR: dict[str, dict[str, Any]] = {
+    "HalfCheetah": {},
+    "Hopper": {},
+    "Walker2d": {"normalise": False},
+}
+"""Where an environment wants something else, by the name before its version."""
+
+PRESETS = ("tuned", "paper")
+
+
+def preset(name: str, env: str) -> dict[str, Any]:
+    """Return the options of a preset for an environment."""
+    if name == "paper":
+        return dict(PAPER)
+    if name == "tuned":
+        return {**TUNED, **TUNED_FOR.get(env.partition("-")[0], {})}
+    raise UserError(f"unknown preset {name!r}.{near_matches(name, PRESETS)} Use one of {', '.join(PRESETS)}.")

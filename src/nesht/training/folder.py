@@ -1,0 +1,109 @@
+"""The run folder: who may write it, what is in it, and how a run is found there again.
+
+    config.toml             every option of the run
+    metrics.csv, .jsonl     one row per generation
+    checkpoint.safetensors  the whole state of the run, and checkpoint.previous.safetensors the one before
+    policy.safetensors      the policy: weights, normaliser, task, feature names
+    summary.json            the result, once the run is finished
+
+A fleet is a folder of run folders, one per seed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from nesht import __version__
+from nesht.config import Config, read_options
+from nesht.errors import UserError
+from nesht.policies.saved import FILE as POLICY
+from nesht.storage import DamagedFileError, pack_arrays, read_arrays, write_file
+from nesht.training.fleet import Fleet
+
+CONFIG, CHECKPOINT, PREVIOUS = "config.toml", "checkpoint.safetensors", "checkpoint.previous.safetensors"
+METRICS, SUMMARY, LOCK = ("metrics.csv", "metrics.jsonl"), "summary.json", ".lock"
+
+
+@dataclass
+class RunFolder:
+    """One run's files, locked for as long as the object is open."""
+
+    path: Path
+    _lock: FileLock = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(self.path / LOCK)
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(f"another process is working in {self.path}; wait for it or choose another --out.") from None
+        except OSError as error:
+            raise UserError(f"cannot write to {self.path}: {error.strerror}.") from error
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._lock.release()
+
+    def start(self, config: Config, overwrite: bool) -> None:
+        """Begin a new run here; an existing one is refused, or removed if it may be overwritten."""
+        if is_run(self.path):
+            if not overwrite:
+                self.close()
+                raise UserError(
+                    f"{self.path} already holds a run: `nesht resume {self.path}` continues it, --overwrite replaces it."
+                )
+            for name in (CHECKPOINT, PREVIOUS, POLICY, SUMMARY, *METRICS, CONFIG):
+                (self.path / name).unlink(missing_ok=True)
+        write_file(self.path / CONFIG, config.to_toml().encode())
+
+    def save(self, run: Fleet, metrics: dict[str, int]) -> None:
+        """Write a checkpoint of the run (a fleet of one) and keep the one before it.
+
+        `metrics` is the length of each metrics file now: what a later death adds to them is cut off on resuming.
+        """
+        facts = {"version": __version__, "metrics": metrics}
+        content = pack_arrays("checkpoint", run.arrays(), facts)
+        write_file(self.path / CHECKPOINT, content, keep=self.path / PREVIOUS)
+
+    def load(self, like: Fleet) -> tuple[Fleet, dict[str, int], str | None]:
+        """Return (the run, the lengths of its metrics files, a warning) from the newest intact checkpoint."""
+        warning: str | None = None
+        for name in (CHECKPOINT, PREVIOUS):
+            try:
+                arrays, facts = read_arrays("checkpoint", self.path / name)
+                return Fleet.of(arrays, like), facts["metrics"], warning
+            except FileNotFoundError:
+                warning = warning or f"{self.path / name} is missing; going back to the checkpoint before it."
+            except (DamagedFileError, ValueError) as error:
+                warning = f"{error} Going back to the checkpoint before it."
+        raise UserError(f"{self.path} has no checkpoint that can be read; start again with --overwrite.")
+
+    def summarise(self, summary: dict[str, Any]) -> None:
+        """Write the result of a finished run."""
+        write_file(self.path / SUMMARY, (json.dumps(summary, indent=2) + "\n").encode())
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder holds a run, finished or not."""
+    return (path / CONFIG).exists()
+
+
+def find_runs(path: Path) -> list[Path]:
+    """Return the run folders at a path: the folder itself, or those of a fleet, by seed."""
+    if is_run(path):
+        return [path]
+    inner = [folder for folder in path.glob("seed-*") if is_run(folder)] if path.is_dir() else []
+    if not inner:
+        raise UserError(f"there is no run at {path}.")
+    return sorted(inner, key=lambda folder: int(folder.name.removeprefix("seed-")))
+
+
+def read_config(path: Path) -> Config:
+    """Return the options of the run in a folder."""
+    return Config().change(**read_options(path / CONFIG))

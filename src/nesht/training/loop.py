@@ -1,0 +1,236 @@
+"""The training loop: generations until the budget is spent, with records, checkpoints and progress along the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nesht.config import Config
+from nesht.errors import UserError
+from nesht.policies.saved import FILE as POLICY_FILE
+from nesht.policies.saved import Policy
+from nesht.presets import preset as preset_options
+from nesht.training.fleet import Fleet, advance, done, evaluate
+from nesht.training.folder import RunFolder, find_runs, read_config
+from nesht.training.progress import ProgressDisplay
+from nesht.training.recorder import Record, Recorder, records
+from nesht.training.setup import Setup, build
+
+Callback = Callable[[Sequence[Record]], Any]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run."""
+
+    seed: int
+    score: float
+    """Mean of the last 10 evaluations: every reward counted, distractors on, nothing perturbed."""
+    steps: int
+    generations: int
+    seconds: float
+    diverged: int
+    """Training episodes whose simulation blew up."""
+    policy: Policy
+    folder: Path | None
+    history: list[Record]
+    """One record per generation of this session."""
+
+
+@dataclass
+class _Run:
+    """One run of the fleet with its place on disk, if it has one."""
+
+    seed: int
+    folder: RunFolder | None
+    recorder: Recorder | None
+    history: list[Record]
+
+
+def train(*, preset: str = "tuned", seed: int = 0, out: str | Path | None = None, **options: Any) -> RunResult:
+    """Train one policy.
+
+    >>> result = nesht.train(env="Hopper-v4", noise_ratio=10, beta=0.9, steps=1_000_000, out="runs/hopper")
+    >>> result.score, result.policy.used
+
+    Args:
+        preset: options to start from, "tuned" or "paper".
+        seed: the same seed gives the same bits, on any number of threads.
+        out: the run folder; without one nothing is written.
+        options: `overwrite`, `progress` and `callback` as in `train_fleet`, and any option of `nesht.Config`, by name.
+    """
+    return train_fleet([seed], preset=preset, out=out, **options)[0]
+
+
+def train_fleet(
+    seeds: Sequence[int],
+    *,
+    preset: str = "tuned",
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+    callback: Callback | None = None,
+    config: Config | None = None,
+    **options: Any,
+) -> list[RunResult]:
+    """Train one policy per seed, all together; every run gives the same bits as it would alone.
+
+    Args:
+        seeds: the seeds, each once.
+        preset: options to start from, "tuned" or "paper".
+        out: with one seed the run folder, with several the folder of their run folders (`seed-0`, ...).
+        overwrite: replace runs that are already there.
+        progress: show progress on standard error.
+        callback: called after every generation with the records of all active runs.
+        config: a complete config instead of preset and options.
+        options: any option of `nesht.Config`, by name.
+    """
+    seeds = [int(seed) for seed in seeds]
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise UserError(f"seeds must be given, each once, got {seeds}.")
+    if config is None:
+        env = options.get("env", "")
+        start = preset_options(preset, env if isinstance(env, str) else "")
+        config = Config().change(**{**start, **options})
+    setups = [build(config.change(seed=seed)) for seed in seeds]
+    folders = _start_folders(Path(out), setups, overwrite) if out is not None else [None] * len(seeds)
+    runs = [
+        _Run(seed, folder, Recorder(folder.path, tensorboard=config.runtime.tensorboard) if folder else None, [])
+        for seed, folder in zip(seeds, folders, strict=True)
+    ]
+    return _train(Fleet.new(setups[0], seeds), setups[0], runs, progress, callback)
+
+
+def resume(
+    path: str | Path, *, progress: bool = True, callback: Callback | None = None, **options: Any
+) -> list[RunResult]:
+    """Go on with the run or the fleet in a folder; it ends with the same bits as if it had never stopped.
+
+    Args:
+        path: a run folder, or the folder of a fleet.
+        progress: show progress on standard error.
+        callback: called after every generation with the records of all active runs.
+        options: runtime options to change (`threads`, ...), a larger budget (`steps`, `generations`, `seconds`), or the
+            factory `env` of a run whose environment cannot be found by name.
+    """
+    paths = find_runs(Path(path))
+    configs = [read_config(folder).change(**options) for folder in paths]
+    if any(config.change(seed=0) != configs[0].change(seed=0) for config in configs):
+        raise UserError(f"the runs in {path} have different options; resume them one at a time.")
+    setup = build(configs[0])
+    runs, fleets = [], []
+    for folder_path, config in zip(paths, configs, strict=True):
+        folder = RunFolder(folder_path)
+        fleet, lengths, warning = folder.load(like=Fleet.new(setup, [config.training.seed]))
+        if warning:
+            print(f"nesht: {warning}")
+        recorder = Recorder(folder_path, lengths, config.runtime.tensorboard)
+        runs.append(_Run(config.training.seed, folder, recorder, []))
+        fleets.append(fleet)
+    return _train(Fleet.join(fleets), setup, runs, progress, callback)
+
+
+def _start_folders(out: Path, setups: list[Setup], overwrite: bool) -> list[RunFolder | None]:
+    """Open and claim all folders before anything is simulated."""
+    paths = [out] if len(setups) == 1 else [out / f"seed-{setup.config.training.seed}" for setup in setups]
+    folders: list[RunFolder | None] = []
+    try:
+        for path, setup in zip(paths, setups, strict=True):
+            folder = RunFolder(path)
+            folders.append(folder)
+            folder.start(setup.config, overwrite)
+    except BaseException:
+        for opened in folders:
+            if opened is not None:
+                opened.close()
+        raise
+    return folders
+
+
+def _train(
+    fleet: Fleet, setup: Setup, runs: list[_Run], progress: bool, callback: Callback | None
+) -> list[RunResult]:
+    """Run generations until every run is done; on Ctrl-C save what there is, then let it through."""
+    results: dict[int, RunResult] = {}
+    with ExitStack() as stack:
+        for run in runs:
+            stack.callback(_close, run)
+        engine = setup.engine()
+        stack.callback(engine.close)
+        display = stack.enter_context(ProgressDisplay(setup.budget, len(runs)) if progress else nullcontext())
+        _save(fleet, setup, runs)
+        saved = time.monotonic()
+        try:
+            while True:
+                over = done(fleet, setup)
+                if over.any():
+                    finished = evaluate(fleet.select(np.flatnonzero(over)), setup, engine)
+                    ended, runs = _parted(runs, over)
+                    _save(finished, setup, ended)
+                    results |= {r.seed: _result(finished, i, setup, r) for i, r in enumerate(ended)}
+                    fleet = fleet.select(np.flatnonzero(~over))
+                if not len(fleet):
+                    break
+                start = time.monotonic()
+                after, what = advance(fleet, setup, engine)
+                after = replace(after, seconds=fleet.seconds + (time.monotonic() - start))
+                rows = records(fleet, after, what, setup)
+                fleet = after
+                for run, row in zip(runs, rows, strict=True):
+                    run.history.append(row)
+                    if run.recorder:
+                        run.recorder.write(row)
+                for report in (display, callback):
+                    if report is not None:
+                        report(rows)
+                if time.monotonic() - saved >= setup.config.runtime.checkpoint_seconds:
+                    _save(fleet, setup, runs)
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            _save(fleet, setup, runs)
+            raise
+    return [results[seed] for seed in sorted(results, key=list(results).index)]
+
+
+def _parted(runs: list[_Run], over: np.ndarray) -> tuple[list[_Run], list[_Run]]:
+    return [r for r, o in zip(runs, over, strict=True) if o], [r for r, o in zip(runs, over, strict=True) if not o]
+
+
+def _save(fleet: Fleet, setup: Setup, runs: list[_Run]) -> None:
+    """Write a checkpoint and the policy of every run that has a folder."""
+    for i, run in enumerate(runs):
+        if run.folder is not None and run.recorder is not None:
+            run.folder.save(fleet.select([i]), run.recorder.lengths())
+            fleet.policy(i, setup).save(run.folder.path / POLICY_FILE)
+
+
+def _result(fleet: Fleet, i: int, setup: Setup, run: _Run) -> RunResult:
+    result = RunResult(
+        seed=run.seed,
+        score=float(fleet.score[i]),
+        steps=int(fleet.steps[i]),
+        generations=int(fleet.state.generation[i]),
+        seconds=float(fleet.seconds[i]),
+        diverged=int(fleet.diverged[i]),
+        policy=fleet.policy(i, setup),
+        folder=run.folder.path if run.folder else None,
+        history=run.history,
+    )
+    if run.folder is not None:
+        run.folder.summarise(
+            {name: getattr(result, name) for name in ("seed", "score", "steps", "generations", "seconds", "diverged")}
+        )
+    return result
+
+
+def _close(run: _Run) -> None:
+    if run.recorder is not None:
+        run.recorder.close()
+    if run.folder is not None:
+        run.folder.close()

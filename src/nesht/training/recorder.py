@@ -1,0 +1,132 @@
+"""What a run leaves behind, generation by generation: CSV and JSON lines always, TensorBoard if asked for."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from nesht.errors import UserError
+from nesht.training.fleet import Fleet, Generation
+from nesht.training.folder import METRICS
+from nesht.training.setup import Setup
+
+Record = dict[str, Any]
+"""One generation of one run: names of metrics to numbers, None where there is no value."""
+
+COLUMNS = (
+    "seed",
+    "generation",
+    "steps",
+    "episodes",
+    "seconds",
+    "score",
+    "recent_score",
+    "fitness_mean",
+    "fitness_max",
+    "gradient_norm",
+    "weight_norm",
+    "sigma",
+    "lr",
+    "nonzeros",
+    "features_used",
+    "real_features_used",
+    "real_share",
+    "diverged",
+)
+
+
+def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list[Record]:
+    """Return what one generation did, one record per run.
+
+    The score is that of the policy at the start of the generation (where one was due), everything about weights is of
+    the policy at its end. `real_share` is the share of nonzero input weights that read real features.
+    """
+    theta = after.state.theta
+    nonzero = setup.policy.input_weights(theta) != 0
+    used = nonzero.any(axis=1)
+    on_real, on_all = nonzero[:, :, : setup.task.n_real].sum(axis=(1, 2)), nonzero.sum(axis=(1, 2))
+    finite = np.where(np.isfinite(what.fitness), what.fitness, np.nan)
+    rows = []
+    for i in range(len(after)):
+        fit = finite[i][~np.isnan(finite[i])]
+        values = (
+            after.state.seed[i],
+            before.state.generation[i],
+            after.steps[i],
+            after.episodes[i],
+            after.seconds[i],
+            what.score[i],
+            after.score[i],
+            fit.mean() if fit.size else math.nan,
+            fit.max() if fit.size else math.nan,
+            what.told.gradient_norm[i],
+            np.linalg.norm(theta[i]),
+            what.told.sigma[i],
+            what.told.lr[i],
+            np.count_nonzero(theta[i]),
+            used[i].sum(),
+            used[i, : setup.task.n_real].sum(),
+            on_real[i] / on_all[i] if on_all[i] else math.nan,
+            after.diverged[i],
+        )
+        rows.append({name: _number(value) for name, value in zip(COLUMNS, values, strict=True)})
+    return rows
+
+
+class Recorder:
+    """Appends a run's records to the files in its folder."""
+
+    def __init__(self, folder: Path, lengths: dict[str, int] | None = None, tensorboard: bool = False):
+        """Start new files, or go on with files cut to the given lengths."""
+        self._files: dict[str, TextIO] = {}
+        for name in METRICS:
+            path = folder / name
+            if lengths is not None and path.exists():
+                os.truncate(path, min(lengths.get(name, 0), path.stat().st_size))
+            self._files[name] = open(path, "w" if lengths is None else "a", newline="")  # noqa: SIM115
+        self._rows, self._lines = self._files.values()
+        self._csv = csv.DictWriter(self._rows, COLUMNS)
+        if self._rows.tell() == 0:
+            self._csv.writeheader()
+        self._board = _tensorboard(folder) if tensorboard else None
+
+    def write(self, record: Record) -> None:
+        """Append one record."""
+        self._csv.writerow(record)
+        self._lines.write(json.dumps(record) + "\n")
+        for file in self._files.values():
+            file.flush()
+        if self._board is not None:
+            for name, value in record.items():
+                if value is not None and name not in ("seed", "steps", "generation"):
+                    self._board.add_scalar(name, value, record["steps"])
+
+    def lengths(self) -> dict[str, int]:
+        """Return the length of each file in bytes."""
+        return {name: file.tell() for name, file in self._files.items()}
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def _number(value: Any) -> int | float | None:
+    plain = value.item() if hasattr(value, "item") else value
+    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
+
+
+def _tensorboard(folder: Path) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise UserError("TensorBoard output needs `pip install 'nesht[tensorboard]'`.") from None
+    return SummaryWriter(str(folder / "tensorboard"))

@@ -1,0 +1,211 @@
+"""From options to the parts of a run; everything that can be wrong with them is found here, before any simulation."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from nesht import keys
+from nesht.config import Config
+from nesht.engines import Engine, choose_engine, make_engine
+from nesht.errors import UserError
+from nesht.policies.network import Network
+from nesht.strategy import (
+    SGD,
+    Adam,
+    HardThreshold,
+    L1Penalty,
+    NoSparsity,
+    Once,
+    Schedule,
+    SoftThreshold,
+    Strategy,
+    Units,
+)
+from nesht.strategy.sparsify import Sparsifier
+from nesht.tasks.imperfect import Distractors, RewardMask
+from nesht.tasks.task import Task
+
+DEFAULT_STEPS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a run ends; the first limit that is reached counts."""
+
+    steps: int | None
+    generations: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The parts of a run."""
+
+    config: Config
+    task: Task
+    policy: Network
+    strategy: Strategy
+    budget: Budget
+    eval_every: int
+
+    def engine(self) -> Engine:
+        """Make the engine that the options ask for."""
+        runtime = self.config.runtime
+        return make_engine(runtime.engine, self.task, self.policy, runtime.threads or _cores(), runtime.slots)
+
+
+def build(config: Config) -> Setup:
+    """Check all options and make the parts; raises UserError with one sentence about the first thing wrong."""
+    _check_kinds(config)
+    _check_ranges(config)
+    task = make_task(config)
+    choose_engine(config.runtime.engine, task)
+    options = config.policy
+    policy = Network(len(task.feature_names), task.outputs, options.hidden, options.bias, task.discrete)
+    budget = _budget(config)
+    every = config.training.eval_every or max(1, (budget.steps or DEFAULT_STEPS) // 100)
+    return Setup(config, task, policy, _strategy(config, policy), budget, every)
+
+
+def make_task(config: Config) -> Task:
+    """Make the task that the options describe."""
+    options = config.task
+    if not options.env:
+        raise UserError("which environment? For example --env Hopper-v4, or --env module:function for your own.")
+    mask = RewardMask(options.reward_keep, options.reward_every)
+    return Task(options.env, Distractors(options.noise_ratio), mask, options.max_episode_steps)
+
+
+def _strategy(config: Config, policy: Network) -> Strategy:
+    options = config.strategy
+    units = policy.units(options.unit, options.scope)
+    sparsifiers: dict[str, Callable[[], Sparsifier]] = {
+        "hard": lambda: HardThreshold(units, options.memory),
+        "once": lambda: Once(units),
+        "l1": lambda: L1Penalty(options.penalty),
+        "soft": lambda: SoftThreshold(options.penalty),
+        "none": NoSparsity,
+    }
+    cuts = options.sparsifier in ("hard", "once")
+    return Strategy(
+        units=units if cuts else Units.weights(policy.size),
+        n=options.n,
+        sigma=Schedule.parse(options.sigma, "sigma"),
+        lr=Schedule.parse(options.lr, "lr"),
+        beta=Schedule.parse(options.beta, "beta") if cuts else Schedule.parse(0.0),
+        k=options.k if cuts else None,
+        mirrored=options.mirrored,
+        shaping=options.shaping,
+        optimiser=Adam() if options.optimiser == "adam" else SGD(options.momentum),
+        weight_decay=options.weight_decay,
+        sparsifier=sparsifiers[options.sparsifier](),
+    )
+
+
+def _budget(config: Config) -> Budget:
+    options = config.training
+    limits = (options.steps, options.generations, options.seconds)
+    for name, limit in zip(("steps", "generations", "seconds"), limits, strict=True):
+        if limit is not None and not (limit > 0 and math.isfinite(limit)):
+            raise UserError(f"the budget in {name} must be positive, got {limit}.")
+    if limits == (None, None, None):
+        return Budget(DEFAULT_STEPS, None, None)
+    moving = any(
+        not Schedule.parse(getattr(config.strategy, name), name).is_constant for name in ("lr", "sigma", "beta")
+    )
+    if moving and options.steps is None and options.generations is None:
+        raise UserError("a schedule needs a budget in steps or generations: progress in wall time is not repeatable.")
+    return Budget(*limits)
+
+
+def _check_ranges(config: Config) -> None:
+    task, strategy, training, runtime = config.task, config.strategy, config.training, config.runtime
+    rules: list[tuple[bool, str]] = [
+        (0 <= task.noise_ratio < math.inf, f"noise_ratio must be 0 or more, got {task.noise_ratio}."),
+        (0 < task.reward_keep <= 1, f"reward_keep is a probability in (0, 1], got {task.reward_keep}."),
+        (task.reward_every >= 0, f"reward_every must be 0 (off) or more, got {task.reward_every}."),
+        (
+            task.reward_keep == 1 or task.reward_every <= 1,
+            "reward_keep and reward_every are two ways to mask rewards; give one of them.",
+        ),
+        (
+            task.max_episode_steps is None or task.max_episode_steps >= 1,
+            f"max_episode_steps must be at least 1, got {task.max_episode_steps}.",
+        ),
+        (all(width >= 1 for width in config.policy.hidden), f"hidden layers need a width, got {config.policy.hidden}."),
+        (strategy.rollouts >= 1, f"rollouts must be at least 1, got {strategy.rollouts}."),
+        (0 <= strategy.memory <= 1, f"memory must lie in [0, 1], got {strategy.memory}."),
+        (0 <= strategy.momentum < 1, f"momentum must lie in [0, 1), got {strategy.momentum}."),
+        (
+            strategy.momentum == 0 or strategy.optimiser == "sgd",
+            "momentum belongs to the optimiser sgd; adam has its own.",
+        ),
+        (0 <= strategy.weight_decay < math.inf, f"weight_decay must be 0 or more, got {strategy.weight_decay}."),
+        (0 <= strategy.penalty < math.inf, f"penalty must be 0 or more, got {strategy.penalty}."),
+        (
+            (strategy.penalty > 0) == (strategy.sparsifier in ("l1", "soft")),
+            f"penalty is the strength of the sparsifiers l1 and soft (which need one); got sparsifier "
+            f"{strategy.sparsifier} with penalty {strategy.penalty}.",
+        ),
+        (
+            strategy.common_randomness != "pair" or strategy.mirrored,
+            "common_randomness 'pair' needs mirrored sampling; without it there are no pairs.",
+        ),
+        (0 <= training.seed < keys.WORD, f"a seed must lie in [0, 2**32), got {training.seed}."),
+        (training.eval_episodes >= 1, f"eval_episodes must be at least 1, got {training.eval_episodes}."),
+        (training.eval_every is None or training.eval_every >= 1, "eval_every must be at least 1 step."),
+        (runtime.threads >= 0, f"threads must be 0 (one per core) or more, got {runtime.threads}."),
+        (runtime.slots is None or runtime.slots >= 1, f"slots must be at least 1, got {runtime.slots}."),
+        (runtime.checkpoint_seconds >= 0, "checkpoint_seconds must be 0 or more."),
+    ]
+    for fine, sentence in rules:
+        if not fine:
+            raise UserError(sentence)
+
+
+def _check_kinds(config: Config) -> None:
+    """Check every option against its annotation: options may come from a file, where nobody else did."""
+    for section in fields(config):
+        options = getattr(config, section.name)
+        hints = get_type_hints(type(options), localns={"Callable": Callable, "Literal": Literal, "Any": Any})
+        for option in fields(options):
+            value, hint = getattr(options, option.name), hints[option.name]
+            if not _fits(value, hint):
+                raise UserError(f"{option.name} must be {_words(hint)}, got {value!r}.")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if origin is not None:
+        return callable(value)
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _words(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_words(one) for one in get_args(hint) if one is not type(None))
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    if origin is tuple:
+        return "a list of whole numbers"
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return names.get(hint, "a function")
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
