@@ -38,8 +38,7 @@ class Stream(IntEnum):
 def pack(seed: int, generation: int = 0, member: int = 0, rollout: int = 0) -> int:
     """Pack a key into the 128-bit episode seed that stands for it; no two keys share one."""
     key = 0
-    for part in (seed, generation, member, rollout):
-        part = int(part)
+    for part in map(int, (seed, generation, member, rollout)):
         if not 0 <= part < WORD:
             raise ValueError(f"every part of a key lies in [0, 2**32), got {part}")
         key = key << 32 | part
@@ -52,7 +51,7 @@ def generator(key: int, stream: Stream) -> np.random.Generator:
 
 
 def reset_generator(key: int) -> np.random.Generator:
-    """Return the generator that `gymnasium.Env.reset(seed=key)` gives an environment, so that resets agree to the bit."""
+    """Return the generator that `reset(seed=key)` gives a Gymnasium environment: resets then agree to the bit."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
 
 

@@ -1,8 +1,8 @@
 """Files that cannot be half written and that notice when they were damaged.
 
-Arrays are stored as safetensors, everything else as JSON in the file's metadata, together with a SHA-256 digest of both.
-A file is written under a temporary name, flushed to the disk and renamed, so that a reader sees the old file or the new
-one and nothing in between. Nothing is ever unpickled.
+Arrays are stored as safetensors, everything else as JSON in the file's metadata, with a SHA-256 digest of both. A file
+is written under a temporary name, flushed to the disk and renamed, so that a reader sees the old file or the new one
+and nothing in between. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from nesht.errors import UserError
+
+ENTRY = "nesht"
+"""The one entry of a file's metadata."""
 
 
 class DamagedFileError(UserError):
@@ -46,28 +49,29 @@ def write_file(path: Path, content: bytes, keep: Path | None = None) -> None:
 
 
 def pack_arrays(kind: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a file of a kind (say "policy") with arrays and JSON-able facts; the same input, the same bytes."""
-    ordered = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
+    """Return the bytes of a file of a kind (say "policy") with arrays and JSON-able facts: same input, same bytes."""
+    ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
     text = json.dumps(facts, sort_keys=True)
-    return save(ordered, {"kind": kind, "facts": text, "digest": _digest(kind, ordered, text)})
+    about = {"kind": kind, "facts": text, "digest": _digest(kind, ordered, text)}
+    # One entry only: safetensors writes several in no particular order.
+    return bytes(save(ordered, {ENTRY: json.dumps(about)}))
 
 
 def read_arrays(kind: str, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read a file made by `pack_arrays`; raises DamagedFileError if it is another kind of file or not intact."""
     try:
         with safe_open(path, "numpy") as file:
-            found = file.metadata() or {}
+            about = json.loads((file.metadata() or {}).get(ENTRY, "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, ValueError, UnicodeDecodeError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+    except FileNotFoundError:
+        raise
+    except (SafetensorError, OSError, ValueError) as error:
         raise DamagedFileError(f"{path} is not a nesht {kind} file or is damaged ({error}).") from error
-    if found.get("kind") != kind:
+    if about.get("kind") != kind:
         raise DamagedFileError(f"{path} is not a nesht {kind} file.")
-    text = found.get("facts", "")
-    if found.get("digest") != _digest(kind, arrays, text):
+    if about.get("digest") != _digest(kind, arrays, about.get("facts", "")):
         raise DamagedFileError(f"{path} is damaged: its content does not match its digest.")
-    return arrays, json.loads(text)
+    return arrays, json.loads(about["facts"])
 
 
 def _digest(kind: str, arrays: Mapping[str, np.ndarray], facts: str) -> str:

@@ -208,13 +208,13 @@ class _Worker:
         slots = np.flatnonzero(done)
         outcomes.finish(
             self.episode[slots],
-            self.fitness[slots],
-            self.score[slots],
-            self.steps[slots],
-            diverged[slots],
-            self.shift[slots],
-            self.total[slots],
-            self.squares[slots],
+            fitness=self.fitness[slots],
+            score=self.score[slots],
+            steps=self.steps[slots],
+            diverged=diverged[slots],
+            shift=self.shift[slots],
+            total=self.total[slots],
+            squares=self.squares[slots],
         )
         left = busy - len(slots)
         holes = slots[slots < left]

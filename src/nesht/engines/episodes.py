@@ -83,6 +83,7 @@ class Outcomes:
     def finish(
         self,
         index: np.ndarray | int,
+        *,
         fitness: np.ndarray | float,
         score: np.ndarray | float,
         steps: np.ndarray | int,

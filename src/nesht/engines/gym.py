@@ -105,7 +105,16 @@ class _Player:
             steps += 1
             diverged = not np.isfinite(score) or not np.isfinite(observation).all() or _blown_up(self.env)
             done = terminated or truncated or diverged
-        outcomes.finish(i, fitness, score, steps, diverged, shift, total, squares)
+        outcomes.finish(
+            i,
+            fitness=fitness,
+            score=score,
+            steps=steps,
+            diverged=diverged,
+            shift=shift,
+            total=total,
+            squares=squares,
+        )
 
     def _native(self, action: Any) -> Any:
         """The action as the environment expects it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Network:
         widths = (self.inputs, *self.hidden, self.outputs)
         blocks: list[Block] = []
         at = 0
-        for layer, (fan_in, fan_out) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+        for layer, (fan_in, fan_out) in enumerate(pairwise(widths)):
             for name, shape in (("weight", (fan_out, fan_in)), ("bias", (fan_out,)))[: 1 + self.bias]:
                 blocks.append(Block(f"layer{layer}.{name}", shape, at, at + math.prod(shape)))
                 at = blocks[-1].stop
@@ -60,13 +61,14 @@ class Network:
         return self.blocks[-1].stop
 
     def initial(self, seed: int) -> np.ndarray:
-        """Return the initial parameters: zeros if linear (already sparse), else scaled random weights and zero biases."""
+        """Return the initial parameters: zeros if linear (already sparse), else random weights and zero biases."""
         parameters = np.zeros(self.size)
         if self.hidden:
             rng = keys.generator(keys.pack(seed), keys.Stream.PARAMETERS)
             for block in self.blocks:
                 if len(block.shape) == 2:
-                    parameters[block.start : block.stop] = (rng.standard_normal(block.shape) / block.shape[1] ** 0.5).ravel()
+                    scale = block.shape[1] ** -0.5
+                    parameters[block.start : block.stop] = scale * rng.standard_normal(block.stop - block.start)
         return parameters
 
     def forward(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ class Policy:
         """Return the action for an observation, (features,), or the actions for (batch, features)."""
         features = np.asarray(observation, dtype=np.float64)
         if features.ndim not in (1, 2) or features.shape[-1] != self.network.inputs:
-            raise ValueError(f"this policy takes {self.network.inputs} features, got an array of shape {features.shape}")
+            raise ValueError(f"this policy takes {self.network.inputs} features, got the shape {features.shape}")
         rows = np.atleast_2d(features)
         if self.normalise:
             rows = Normaliser.of(self.moments)(rows)
@@ -92,8 +92,6 @@ def load_policy(path: str | Path) -> Policy:
     if not file.exists():
         raise UserError(f"there is no policy at {file}.")
     arrays, facts = read_arrays("policy", file)
-    network = Network(
-        facts["inputs"], facts["outputs"], tuple(facts["hidden"]), facts["bias"], facts["discrete"]
-    )
+    network = Network(facts["inputs"], facts["outputs"], tuple(facts["hidden"]), facts["bias"], facts["discrete"])
     moments = Moments(arrays["feature_count"], arrays["feature_mean"], arrays["feature_m2"])
     return Policy(network, arrays["parameters"], moments, facts["normalise"], facts["feature_names"], facts["task"])

@@ -1,6 +1,6 @@
 """The mathematics of the method: pure functions of arrays, no environment, no files. Start reading at `nes`."""
 
-from nesht.strategy.maximize import MaximizeResult, maximize
+from nesht.strategy.blackbox import MaximizeResult, maximize
 from nesht.strategy.nes import State, Strategy, Told
 from nesht.strategy.optimisers import OPTIMISERS, SGD, Adam
 from nesht.strategy.perturb import Population

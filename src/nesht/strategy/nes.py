@@ -85,14 +85,14 @@ class Strategy:
         if self.n < 2:
             raise UserError(f"n (the population size) must be at least 2, got {self.n}.")
         if self.mirrored and self.n % 2:
-            raise UserError(f"mirrored sampling needs an even n, got {self.n}; use {self.n + 1} or switch mirrored off.")
+            raise UserError(f"mirrored sampling needs an even n, got {self.n}; use {self.n + 1} or no mirroring.")
         if self.shaping not in SHAPINGS:
             raise UserError(f"unknown shaping {self.shaping!r}; use one of {', '.join(SHAPINGS)}.")
         for name in ("sigma", "lr"):
             schedule: Schedule = getattr(self, name)
             if not (min(schedule.start, schedule.end) > 0 and np.isfinite([schedule.start, schedule.end]).all()):
                 raise UserError(f"{name} must stay positive, got {schedule.start} to {schedule.end}.")
-        if not (0 <= min(self.beta.start, self.beta.end) and max(self.beta.start, self.beta.end) < 1):
+        if min(self.beta.start, self.beta.end) < 0 or not max(self.beta.start, self.beta.end) < 1:
             raise UserError(
                 f"beta is the fraction of weights set to zero and must lie in [0, 1), got {self.beta.start}"
                 + ("." if self.beta.is_constant else f" to {self.beta.end}.")
@@ -112,9 +112,7 @@ class Strategy:
         sigma = self._like(state.theta, self.sigma.at(progress))
         return Population(state.theta, sigma, state.seed, state.generation, self.n, self.mirrored)
 
-    def tell(
-        self, state: State, population: Population, fitness: Array, progress: np.ndarray
-    ) -> tuple[State, Told]:
+    def tell(self, state: State, population: Population, fitness: Array, progress: np.ndarray) -> tuple[State, Told]:
         """Return the state after one update by the members' fitness, (runs, n), higher is better."""
         xp = array_namespace(state.theta)
         lr = self.lr.at(progress)

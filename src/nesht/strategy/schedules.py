@@ -33,7 +33,7 @@ class Schedule:
             kind, start, end = text.split(":")
             schedule = cls(kind, float(start), float(end))
         except (TypeError, ValueError):
-            raise UserError(f"{name} must be a number or kind:start:end, e.g. linear:0.02:0.005; got {text!r}.") from None
+            raise UserError(f"{name} must be a number or kind:start:end (linear:0.02:0.005), got {text!r}.") from None
         if kind not in KINDS:
             raise UserError(f"{name}: unknown schedule {kind!r}; use one of {', '.join(KINDS[1:])}.")
         if kind == "exponential" and min(schedule.start, schedule.end) <= 0:

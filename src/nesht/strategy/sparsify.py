@@ -124,7 +124,7 @@ def strongest(theta: Array, k: list[Array], units: Units) -> Array:
 
 
 def hard_threshold(theta: Array, k: list[Array], units: Units) -> Array:
-    """Return the nearest point to theta with at most k nonzero units: everything but the strongest becomes exactly 0."""
+    """Return the nearest point to theta with at most k nonzero units: all but the strongest become exactly 0."""
     xp = array_namespace(theta)
     return xp.where(strongest(theta, k, units), theta, xp.zeros_like(theta))
 

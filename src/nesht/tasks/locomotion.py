@@ -113,12 +113,8 @@ _HOPPER = Locomotion(
     angle_range=(-0.2, 0.2),
     state_bound=100.0,
 )
-_WALKER = replace(
-    _HOPPER, xml="walker2d.xml", z_range=(0.8, 2.0), angle_range=(-1.0, 1.0), state_bound=INFINITE
-)
-_CHEETAH = Locomotion(
-    xml="half_cheetah.xml", frame_skip=5, reset_noise=0.1, control_cost=0.1, gaussian_velocity=True
-)
+_WALKER = replace(_HOPPER, xml="walker2d.xml", z_range=(0.8, 2.0), angle_range=(-1.0, 1.0), state_bound=INFINITE)
+_CHEETAH = Locomotion(xml="half_cheetah.xml", frame_skip=5, reset_noise=0.1, control_cost=0.1, gaussian_velocity=True)
 
 LOCOMOTION: dict[str, Locomotion] = {
     "Hopper-v4": _HOPPER,

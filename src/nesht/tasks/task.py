@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -28,9 +28,9 @@ class Task:
 
     env: str | Factory
     """A Gymnasium id, `module:function` naming a factory, or (from Python) the factory itself."""
-    distractors: Distractors = Distractors()
+    distractors: Distractors = field(default_factory=Distractors)
     """Noise features appended to the observation."""
-    mask: RewardMask = RewardMask()
+    mask: RewardMask = field(default_factory=RewardMask)
     """Which rewards training gets to see."""
     max_episode_steps: int | None = None
     """Ends an episode after this many steps; None is the environment's own limit."""

@@ -149,14 +149,14 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
     return after, Generation(told, fitness, score)
 
 
-def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> Fleet:
-    """Evaluate the policy that every run ends with, and remember the score."""
+def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, np.ndarray]:
+    """Evaluate the policy that every run ends with; returns the fleet that remembers the scores, and the scores."""
     spent = progress(fleet, setup)
     population = setup.strategy.ask(setup.strategy.finish(fleet.state, spent), spent)
     episodes = _evaluation_episodes(setup, population, np.ones(len(fleet), bool))
     outcomes = engine.run(_together(fleet, setup, population, episodes))
     score = _scores(outcomes, 0, episodes[0], len(fleet))
-    return replace(fleet, evaluated=fleet.steps, recent=_remember(fleet.recent, score))
+    return replace(fleet, evaluated=fleet.steps, recent=_remember(fleet.recent, score)), score
 
 
 _Names = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

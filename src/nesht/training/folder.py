@@ -2,6 +2,7 @@
 
     config.toml             every option of the run
     metrics.csv, .jsonl     one row per generation
+    evaluations.csv         one row per evaluation
     checkpoint.safetensors  the whole state of the run, and checkpoint.previous.safetensors the one before
     policy.safetensors      the policy: weights, normaliser, task, feature names
     summary.json            the result, once the run is finished
@@ -26,7 +27,8 @@ from nesht.storage import DamagedFileError, pack_arrays, read_arrays, write_file
 from nesht.training.fleet import Fleet
 
 CONFIG, CHECKPOINT, PREVIOUS = "config.toml", "checkpoint.safetensors", "checkpoint.previous.safetensors"
-METRICS, SUMMARY, LOCK = ("metrics.csv", "metrics.jsonl"), "summary.json", ".lock"
+METRICS = ("metrics.csv", "metrics.jsonl", "evaluations.csv")
+SUMMARY, LOCK = "summary.json", ".lock"
 
 
 @dataclass
@@ -42,7 +44,7 @@ class RunFolder:
             self._lock = FileLock(self.path / LOCK)
             self._lock.acquire(timeout=0)
         except Timeout:
-            raise UserError(f"another process is working in {self.path}; wait for it or choose another --out.") from None
+            raise UserError(f"another process is working in {self.path}; wait, or choose another --out.") from None
         except OSError as error:
             raise UserError(f"cannot write to {self.path}: {error.strerror}.") from error
 
@@ -56,7 +58,7 @@ class RunFolder:
             if not overwrite:
                 self.close()
                 raise UserError(
-                    f"{self.path} already holds a run: `nesht resume {self.path}` continues it, --overwrite replaces it."
+                    f"{self.path} already holds a run: `nesht resume {self.path}` goes on, --overwrite replaces it."
                 )
             for name in (CHECKPOINT, PREVIOUS, POLICY, SUMMARY, *METRICS, CONFIG):
                 (self.path / name).unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from nesht.presets import preset as preset_options
 from nesht.training.fleet import Fleet, advance, done, evaluate
 from nesht.training.folder import RunFolder, find_runs, read_config
 from nesht.training.progress import ProgressDisplay
-from nesht.training.recorder import Record, Recorder, records
+from nesht.training.recorder import Record, Recorder, evaluation_record, records
 from nesht.training.setup import Setup, build
 
 Callback = Callable[[Sequence[Record]], Any]
@@ -41,6 +41,8 @@ class RunResult:
     folder: Path | None
     history: list[Record]
     """One record per generation of this session."""
+    evaluations: list[Record]
+    """One record per evaluation of this session."""
 
 
 @dataclass
@@ -50,7 +52,20 @@ class _Run:
     seed: int
     folder: RunFolder | None
     recorder: Recorder | None
-    history: list[Record]
+    history: list[Record] = field(default_factory=list)
+    evaluations: list[Record] = field(default_factory=list)
+
+    def record(self, row: Record) -> None:
+        """Remember a generation."""
+        self.history.append(row)
+        if self.recorder is not None:
+            self.recorder.write(row)
+
+    def record_evaluation(self, row: Record) -> None:
+        """Remember an evaluation."""
+        self.evaluations.append(row)
+        if self.recorder is not None:
+            self.recorder.write_evaluation(row)
 
 
 def train(*, preset: str = "tuned", seed: int = 0, out: str | Path | None = None, **options: Any) -> RunResult:
@@ -101,7 +116,7 @@ def train_fleet(
     setups = [build(config.change(seed=seed)) for seed in seeds]
     folders = _start_folders(Path(out), setups, overwrite) if out is not None else [None] * len(seeds)
     runs = [
-        _Run(seed, folder, Recorder(folder.path, tensorboard=config.runtime.tensorboard) if folder else None, [])
+        _Run(seed, folder, Recorder(folder.path, tensorboard=config.runtime.tensorboard) if folder else None)
         for seed, folder in zip(seeds, folders, strict=True)
     ]
     return _train(Fleet.new(setups[0], seeds), setups[0], runs, progress, callback)
@@ -131,7 +146,7 @@ def resume(
         if warning:
             print(f"nesht: {warning}")
         recorder = Recorder(folder_path, lengths, config.runtime.tensorboard)
-        runs.append(_Run(config.training.seed, folder, recorder, []))
+        runs.append(_Run(config.training.seed, folder, recorder))
         fleets.append(fleet)
     return _train(Fleet.join(fleets), setup, runs, progress, callback)
 
@@ -153,9 +168,7 @@ def _start_folders(out: Path, setups: list[Setup], overwrite: bool) -> list[RunF
     return folders
 
 
-def _train(
-    fleet: Fleet, setup: Setup, runs: list[_Run], progress: bool, callback: Callback | None
-) -> list[RunResult]:
+def _train(fleet: Fleet, setup: Setup, runs: list[_Run], progress: bool, callback: Callback | None) -> list[RunResult]:
     """Run generations until every run is done; on Ctrl-C save what there is, then let it through."""
     results: dict[int, RunResult] = {}
     with ExitStack() as stack:
@@ -170,8 +183,9 @@ def _train(
             while True:
                 over = done(fleet, setup)
                 if over.any():
-                    finished = evaluate(fleet.select(np.flatnonzero(over)), setup, engine)
+                    finished, scores = evaluate(fleet.select(np.flatnonzero(over)), setup, engine)
                     ended, runs = _parted(runs, over)
+                    _record_evaluations(finished, scores, ended)
                     _save(finished, setup, ended)
                     results |= {r.seed: _result(finished, i, setup, r) for i, r in enumerate(ended)}
                     fleet = fleet.select(np.flatnonzero(~over))
@@ -180,12 +194,11 @@ def _train(
                 start = time.monotonic()
                 after, what = advance(fleet, setup, engine)
                 after = replace(after, seconds=fleet.seconds + (time.monotonic() - start))
+                _record_evaluations(fleet, what.score, runs)
                 rows = records(fleet, after, what, setup)
-                fleet = after
                 for run, row in zip(runs, rows, strict=True):
-                    run.history.append(row)
-                    if run.recorder:
-                        run.recorder.write(row)
+                    run.record(row)
+                fleet = after
                 for report in (display, callback):
                     if report is not None:
                         report(rows)
@@ -200,6 +213,12 @@ def _train(
 
 def _parted(runs: list[_Run], over: np.ndarray) -> tuple[list[_Run], list[_Run]]:
     return [r for r, o in zip(runs, over, strict=True) if o], [r for r, o in zip(runs, over, strict=True) if not o]
+
+
+def _record_evaluations(fleet: Fleet, scores: np.ndarray, runs: list[_Run]) -> None:
+    for i, run in enumerate(runs):
+        if not np.isnan(scores[i]):
+            run.record_evaluation(evaluation_record(fleet, i, scores[i]))
 
 
 def _save(fleet: Fleet, setup: Setup, runs: list[_Run]) -> None:
@@ -221,6 +240,7 @@ def _result(fleet: Fleet, i: int, setup: Setup, run: _Run) -> RunResult:
         policy=fleet.policy(i, setup),
         folder=run.folder.path if run.folder else None,
         history=run.history,
+        evaluations=run.evaluations,
     )
     if run.folder is not None:
         run.folder.summarise(

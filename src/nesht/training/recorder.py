@@ -25,7 +25,6 @@ COLUMNS = (
     "steps",
     "episodes",
     "seconds",
-    "score",
     "recent_score",
     "fitness_mean",
     "fitness_max",
@@ -41,11 +40,14 @@ COLUMNS = (
 )
 
 
+EVALUATION_COLUMNS = ("seed", "generation", "steps", "score")
+
+
 def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list[Record]:
     """Return what one generation did, one record per run.
 
-    The score is that of the policy at the start of the generation (where one was due), everything about weights is of
-    the policy at its end. `real_share` is the share of nonzero input weights that read real features.
+    Fitness is that of the generation's members, everything about weights is of the policy after its update.
+    `real_share` is the share of nonzero input weights that read real features.
     """
     theta = after.state.theta
     nonzero = setup.policy.input_weights(theta) != 0
@@ -61,7 +63,6 @@ def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list
             after.steps[i],
             after.episodes[i],
             after.seconds[i],
-            what.score[i],
             after.score[i],
             fit.mean() if fit.size else math.nan,
             fit.max() if fit.size else math.nan,
@@ -79,6 +80,12 @@ def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list
     return rows
 
 
+def evaluation_record(fleet: Fleet, run: int, score: float) -> Record:
+    """Return the record of an evaluation of a run's policy as it is now."""
+    values = (fleet.state.seed[run], fleet.state.generation[run], fleet.steps[run], score)
+    return {name: _number(value) for name, value in zip(EVALUATION_COLUMNS, values, strict=True)}
+
+
 class Recorder:
     """Appends a run's records to the files in its folder."""
 
@@ -90,25 +97,28 @@ class Recorder:
             if lengths is not None and path.exists():
                 os.truncate(path, min(lengths.get(name, 0), path.stat().st_size))
             self._files[name] = open(path, "w" if lengths is None else "a", newline="")  # noqa: SIM115
-        self._rows, self._lines = self._files.values()
-        self._csv = csv.DictWriter(self._rows, COLUMNS)
-        if self._rows.tell() == 0:
-            self._csv.writeheader()
+        rows, self._lines, evaluations = self._files.values()
+        self._csv, self._evaluations = csv.DictWriter(rows, COLUMNS), csv.DictWriter(evaluations, EVALUATION_COLUMNS)
+        for file, writer in ((rows, self._csv), (evaluations, self._evaluations)):
+            if file.tell() == 0:
+                writer.writeheader()
         self._board = _tensorboard(folder) if tensorboard else None
 
     def write(self, record: Record) -> None:
-        """Append one record."""
+        """Append the record of a generation."""
         self._csv.writerow(record)
         self._lines.write(json.dumps(record) + "\n")
-        for file in self._files.values():
-            file.flush()
-        if self._board is not None:
-            for name, value in record.items():
-                if value is not None and name not in ("seed", "steps", "generation"):
-                    self._board.add_scalar(name, value, record["steps"])
+        self._show(record)
+
+    def write_evaluation(self, record: Record) -> None:
+        """Append the record of an evaluation."""
+        self._evaluations.writerow(record)
+        self._show(record)
 
     def lengths(self) -> dict[str, int]:
         """Return the length of each file in bytes."""
+        for file in self._files.values():
+            file.flush()
         return {name: file.tell() for name, file in self._files.items()}
 
     def close(self) -> None:
@@ -117,6 +127,14 @@ class Recorder:
             file.close()
         if self._board is not None:
             self._board.close()
+
+    def _show(self, record: Record) -> None:
+        for file in self._files.values():
+            file.flush()
+        if self._board is not None:
+            for name, value in record.items():
+                if value is not None and name not in ("seed", "steps", "generation"):
+                    self._board.add_scalar(name, value, record["steps"])
 
 
 def _number(value: Any) -> int | float | None:

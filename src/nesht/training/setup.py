@@ -56,7 +56,7 @@ class Setup:
     def engine(self) -> Engine:
         """Make the engine that the options ask for."""
         runtime = self.config.runtime
-        return make_engine(runtime.engine, self.task, self.policy, runtime.threads or _cores(), runtime.slots)
+        return make_engine(runtime.engine, self.task, self.policy, runtime.threads or cores(), runtime.slots)
 
 
 def build(config: Config) -> Setup:
@@ -206,6 +206,6 @@ def _words(hint: Any) -> str:
     return names.get(hint, "a function")
 
 
-def _cores() -> int:
+def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

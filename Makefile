@@ -1,0 +1,50 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint type bench docs learns clean
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "nesht needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt -e ".[plot]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(BIN)/pip install -q -c constraints.txt -e ".[docs]"
+	@touch $@
+
+## demo: a HalfCheetah with 170 noise channels learns to run, then shows which inputs it kept (about 2 minutes)
+demo: $(VENV)/.core
+	$(BIN)/nesht train --config examples/demo.toml --out runs/demo --overwrite
+	$(BIN)/nesht inspect runs/demo --figure runs/demo/demo.png
+
+## test: lint, types and all tests (under 10 minutes on 2 cores)
+test: lint type
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(VENV)/.dev
+	$(BIN)/mypy
+
+## bench: speed against bare physics, evotorch and the published way of working, in an environment of its own
+bench:
+	$(PYTHON) -m venv $(VENV)-bench
+	$(VENV)-bench/bin/pip install -q -c constraints.txt -e . -r benchmarks/requirements.txt
+	$(VENV)-bench/bin/python benchmarks/speed.py
+	$(VENV)-bench/bin/python benchmarks/memory.py
+
+## docs: build the documentation, strictly
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) $(VENV)-bench build dist site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""What a run found, for people: feature reports, tables and pictures, from files alone."""

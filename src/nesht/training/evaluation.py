@@ -1,0 +1,50 @@
+"""Evaluating a finished policy: the original reward, distractors on, nothing perturbed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from nesht import keys
+from nesht.config import Config, TaskOptions
+from nesht.engines import Episodes, make_engine
+from nesht.errors import UserError
+from nesht.policies.moments import Moments, Normaliser
+from nesht.policies.saved import Policy
+from nesht.strategy import Population
+from nesht.training.setup import cores, make_task
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of a policy's evaluation episodes."""
+
+    scores: np.ndarray
+    steps: np.ndarray
+    diverged: int
+
+
+def evaluate_policy(
+    policy: Policy, episodes: int = 10, seed: int = 0, engine: str = "auto", threads: int = 0
+) -> Evaluation:
+    """Run a policy on the task it was trained on; the same seed gives the same episodes."""
+    if episodes < 1:
+        raise UserError(f"episodes must be at least 1, got {episodes}.")
+    known = {option.name for option in fields(TaskOptions)}
+    task = make_task(Config().change(**{name: value for name, value in policy.task.items() if name in known}))
+    if task.feature_names != policy.feature_names:
+        raise UserError(f"{task.name} has other features now than when this policy was trained.")
+    moments = Moments(*(array[None] for array in (policy.moments.count, policy.moments.mean, policy.moments.m2)))
+    run = np.zeros(episodes, np.int64)
+    member = np.full(episodes, keys.EVALUATION)
+    population = Population(
+        policy.parameters[None], np.zeros(1), np.array([seed]), np.array([keys.AFTER_TRAINING]), 0, False
+    )
+    normaliser = Normaliser.of(moments) if policy.normalise else None
+    made = make_engine(engine, task, policy.network, threads or cores())
+    try:
+        outcomes = made.run(Episodes(population, normaliser, run, member, member, np.arange(episodes)))
+    finally:
+        made.close()
+    return Evaluation(outcomes.score, outcomes.steps, int(outcomes.diverged.sum()))
