@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
-from nesht.config import Config, TaskOptions, read_options
+from nesht.config import Config, TaskOptions, check_kinds, read_options
 from nesht.errors import UserError
 from nesht.presets import PRESETS, preset
 
@@ -230,7 +230,9 @@ def _starting_point(arguments: list[str]) -> Config:
     given, _ = peek.parse_known_args([argument for argument in arguments if argument not in ("-h", "--help")])
     options = read_options(Path(given.config)) if given.config else {}
     env = given.env or options.get("env", "")
-    return Config().change(**{**preset(given.preset or PRESETS[0], env), **options})
+    config = Config().change(**{**preset(given.preset or PRESETS[0], env), **options})
+    check_kinds(config)
+    return config
 
 
 def _registry() -> tyro.constructors.ConstructorRegistry:

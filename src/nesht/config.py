@@ -7,7 +7,8 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import tomli_w
 
@@ -177,6 +178,44 @@ def read_options(path: Path) -> dict[str, Any]:
                 raise UserError(f"{path}: unknown key {key!r}.{near_matches(key, SECTION_OF)}")
             options[key] = tuple(setting) if isinstance(setting, list) else setting
     return options
+
+
+def check_kinds(config: Config) -> None:
+    """Check every option against its annotation; raises UserError for the first that does not fit."""
+    for section in fields(config):
+        options = getattr(config, section.name)
+        hints = get_type_hints(type(options))
+        for option in fields(options):
+            value, hint = getattr(options, option.name), hints[option.name]
+            if not _fits(value, hint):
+                raise UserError(f"{option.name} must be {_words(hint)}, got {value!r}.")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if origin is not None:
+        return callable(value)
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _words(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_words(one) for one in get_args(hint) if one is not type(None))
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    if origin is tuple:
+        return "a list of whole numbers"
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return names.get(hint, "a function")
 
 
 def _plain(options: Any) -> dict[str, Any]:

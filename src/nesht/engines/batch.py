@@ -221,6 +221,7 @@ class _Worker:
         movers = np.flatnonzero(~done[left:]) + left
         for array in (
             self.batch.state,
+            self.batch.warning,
             self.episode,
             self.parameters,
             self.mean,

@@ -73,13 +73,18 @@ class RunFolder:
         content = pack_arrays("checkpoint", run.arrays(), facts)
         write_file(self.path / CHECKPOINT, content, keep=self.path / PREVIOUS)
 
-    def load(self, like: Fleet) -> tuple[Fleet, dict[str, int], str | None]:
-        """Return (the run, the lengths of its metrics files, a warning) from the newest intact checkpoint."""
+    def load(self, new: Fleet) -> tuple[Fleet, dict[str, int], str | None]:
+        """Return (the run, the lengths of its metrics files, a warning) from the newest intact checkpoint.
+
+        A run that died before its first checkpoint starts as the new run that is given.
+        """
+        if not any((self.path / name).exists() for name in (CHECKPOINT, PREVIOUS)):
+            return new, dict.fromkeys(METRICS, 0), None
         warning: str | None = None
         for name in (CHECKPOINT, PREVIOUS):
             try:
                 arrays, facts = read_arrays("checkpoint", self.path / name)
-                return Fleet.of(arrays, like), facts["metrics"], warning
+                return Fleet.of(arrays, new), facts["metrics"], warning
             except FileNotFoundError:
                 warning = warning or f"{self.path / name} is missing; going back to the checkpoint before it."
             except (DamagedFileError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
@@ -142,9 +143,9 @@ def resume(
     runs, fleets = [], []
     for folder_path, config in zip(paths, configs, strict=True):
         folder = RunFolder(folder_path)
-        fleet, lengths, warning = folder.load(like=Fleet.new(setup, [config.training.seed]))
+        fleet, lengths, warning = folder.load(Fleet.new(setup, [config.training.seed]))
         if warning:
-            print(f"nesht: {warning}")
+            print(f"nesht: {warning}", file=sys.stderr)
         recorder = Recorder(folder_path, lengths, config.runtime.tensorboard)
         runs.append(_Run(config.training.seed, folder, recorder))
         fleets.append(fleet)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
 
 from nesht import keys
-from nesht.config import Config
+from nesht.config import Config, check_kinds
 from nesht.engines import Engine, choose_engine, make_engine
 from nesht.errors import UserError
 from nesht.policies.network import Network
@@ -61,7 +59,7 @@ class Setup:
 
 def build(config: Config) -> Setup:
     """Check all options and make the parts; raises UserError with one sentence about the first thing wrong."""
-    _check_kinds(config)
+    check_kinds(config)
     _check_ranges(config)
     task = make_task(config)
     choose_engine(config.runtime.engine, task)
@@ -166,44 +164,6 @@ def _check_ranges(config: Config) -> None:
     for fine, sentence in rules:
         if not fine:
             raise UserError(sentence)
-
-
-def _check_kinds(config: Config) -> None:
-    """Check every option against its annotation: options may come from a file, where nobody else did."""
-    for section in fields(config):
-        options = getattr(config, section.name)
-        hints = get_type_hints(type(options), localns={"Callable": Callable, "Literal": Literal, "Any": Any})
-        for option in fields(options):
-            value, hint = getattr(options, option.name), hints[option.name]
-            if not _fits(value, hint):
-                raise UserError(f"{option.name} must be {_words(hint)}, got {value!r}.")
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    origin = get_origin(hint)
-    if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in get_args(hint))
-    if origin is Literal:
-        return value in get_args(hint)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
-    if origin is not None:
-        return callable(value)
-    if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
-    return isinstance(value, hint)
-
-
-def _words(hint: Any) -> str:
-    origin = get_origin(hint)
-    if origin in (Union, UnionType):
-        return " or ".join(_words(one) for one in get_args(hint) if one is not type(None))
-    if origin is Literal:
-        return "one of " + ", ".join(map(str, get_args(hint)))
-    if origin is tuple:
-        return "a list of whole numbers"
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return names.get(hint, "a function")
 
 
 def cores() -> int:

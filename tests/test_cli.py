@@ -1,0 +1,179 @@
+"""The command line as a person uses it: what it says, what it refuses, how it exits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nesht.cli import main, parse_seeds
+
+QUICK = "--env Hopper-v4 --noise-ratio 2 --n 8 --generations 2 --eval-episodes 2 --threads 1".split()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "hopper"
+    main(["train", *QUICK, "--steps", "10_000_000", "--seed", "4", "--out", str(out)])
+    return out
+
+
+def test_a_run_folder_holds_everything(run: Path) -> None:
+    names = {path.name for path in run.iterdir()}
+    assert names >= {
+        "config.toml",
+        "metrics.csv",
+        "metrics.jsonl",
+        "evaluations.csv",
+        "checkpoint.safetensors",
+        "policy.safetensors",
+        "summary.json",
+    }
+    assert json.loads((run / "summary.json").read_text())["seed"] == 4
+
+
+def test_progress_is_plain_lines_when_not_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["train", *QUICK, "--out", str(tmp_path / "run")])
+    shown = capsys.readouterr()
+    assert "\x1b" not in shown.err
+    for word in ("100%", "steps", "/s", "score", "nonzeros", "on real inputs"):
+        assert word in shown.err
+    assert "seed 0: score" in shown.out
+
+
+def test_eval_and_inspect_speak_text_and_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["eval", str(run), "--episodes", "3", "--threads", "1"])
+    assert "over 3 episodes" in capsys.readouterr().out
+    main(["eval", str(run), "--episodes", "3", "--threads", "2", "--json"])
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["min"] <= row["mean"] <= row["max"]
+    main(["inspect", str(run)])
+    text = capsys.readouterr().out
+    assert "inputs used" in text
+    assert "precision" in text
+    main(["inspect", str(run / "policy.safetensors"), "--json"])
+    (report,) = json.loads(capsys.readouterr().out).values()
+    assert report["n_real"] == 11
+    assert report["n_distractors"] == 22
+    assert len(report["used"]) == 3  # a tenth of 33
+
+
+def test_resume_extends_a_finished_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["resume", str(run), "--generations", "3", "--threads", "2"])
+    assert "seed 4: score" in capsys.readouterr().out
+    assert json.loads((run / "summary.json").read_text())["generations"] == 3
+
+
+def test_a_config_file_is_overridden_by_flags_and_overrides_the_preset(tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text('[task]\nenv = "Hopper-v4"\n[strategy]\nlr = 0.5\nn = 6\n[training]\ngenerations = 1\n')
+    main(["train", "--config", str(config), "--preset", "paper", "--n", "4", "--out", str(tmp_path / "run")])
+    kept = (tmp_path / "run" / "config.toml").read_text()
+    for line in ('env = "Hopper-v4"', "lr = 0.5", "n = 4", 'optimiser = "adam"', "mirrored = false"):
+        assert f"\n{line}\n" in kept
+
+
+def test_several_seeds_make_a_fleet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["train", *QUICK, "--seeds", "0-1,5", "--out", str(tmp_path)])
+    assert {path.name for path in tmp_path.iterdir()} == {"seed-0", "seed-1", "seed-5"}
+    main(["inspect", str(tmp_path), "--figure", str(tmp_path / "fleet.png"), "--json"])
+    assert len(json.loads(capsys.readouterr().out.split("nesht inspect", 1)[1].split("\n", 1)[1])) == 3
+    assert (tmp_path / "fleet.png").read_bytes().startswith(b"\x89PNG")
+
+
+BAD = {
+    "--env Hoper-v4": "Did you mean Hopper-v4",
+    "--env Hopper-v4 --beta 1": "[0, 1)",
+    "--env Hopper-v4 --beta -0.1": "[0, 1)",
+    "--env Hopper-v4 --beta linear:0:1": "[0, 1)",
+    "--env Hopper-v4 --beta often": "must be a number or kind:start:end",
+    "--env Hopper-v4 --k 0": "k must lie between 1 and",
+    "--env Hopper-v4 --k 12": "k must lie between 1 and",
+    "--env Hopper-v4 --n 7": "even n",
+    "--env Hopper-v4 --n 0": "at least 2",
+    "--env Hopper-v4 --steps 0": "must be positive",
+    "--env Hopper-v4 --generations -1": "must be positive",
+    "--env Hopper-v4 --seconds nan": "must be positive",
+    "--env Hopper-v4 --seconds 9 --lr linear:1:0.1": "needs a budget in steps",
+    "--env Hopper-v4 --sigma 0": "sigma must stay positive",
+    "--env Hopper-v4 --lr nan": "lr must stay positive",
+    "--env Hopper-v4 --memory 2": "memory must lie in [0, 1]",
+    "--env Hopper-v4 --noise-ratio -1": "noise_ratio must be 0 or more",
+    "--env Hopper-v4 --reward-keep 0": "reward_keep",
+    "--env Hopper-v4 --reward-keep 0.1 --reward-every 10": "give one of them",
+    "--env Hopper-v4 --sparsifier l1": "penalty",
+    "--env Hopper-v4 --scope layer9.weight --unit weight": "no block",
+    "--env Hopper-v4 --seed -1": "seed",
+    "--env Hopper-v4 --seeds 3-x": "seeds are written",
+    "--env Hopper-v4 --seeds 1,1": "each once",
+    "--env Blackjack-v1": "Tuple observations",
+    "--env Pendulum-v1 --engine batch": "use --engine gym",
+    "--config nowhere.toml": "no config file",
+    "": "which environment",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_bad_input_gets_one_sentence_and_exit_code_2(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["train", *words.split(), "--out", "run"])
+    shown = capsys.readouterr()
+    assert end.value.code == 2
+    assert BAD[words] in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
+    assert list(tmp_path.iterdir()) == []  # before anything was made
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('env = "Hopper-v4"\nbeat = 0.9\n', "unknown key 'beat'. Did you mean beta"),
+        ("[strateg]\nbeta = 0.9\n", "unknown section [strateg]. Did you mean strategy"),
+        ("[task]\nbeta = 0.9\n", "unknown key 'beta'"),
+        ('env = "Hopper-v4"\nn = "many"\n', "n must be a whole number, got 'many'"),
+        ('env = "Hopper-v4"\noptimiser = "lion"\n', "optimiser must be one of sgd, adam"),
+        ("n = = 3\n", "cannot read the config file"),
+    ],
+)
+def test_a_bad_config_file_is_refused(
+    content: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.toml").write_text(content)
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--config", str(tmp_path / "c.toml"), "--out", str(tmp_path / "run")])
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["eval", "inspect", "resume"])
+def test_what_is_no_run_is_refused(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("not a policy")
+    for path in (tmp_path, tmp_path / "nowhere", tmp_path / "notes.txt"):
+        with pytest.raises(SystemExit) as end:
+            main([command, str(path)])
+        assert end.value.code == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_unknown_flags_exit_with_2_too() -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--enw", "Hopper-v4"])
+    assert end.value.code == 2
+
+
+def test_seeds_are_ranges_and_lists() -> None:
+    assert parse_seeds("0-3,7,9-10") == [0, 1, 2, 3, 7, 9, 10]
+
+
+def test_importing_nesht_loads_nothing_heavy() -> None:
+    heavy = "{'torch', 'mujoco', 'matplotlib', 'tyro', 'rich'}"
+    code = f"import sys, nesht; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,219 @@
+"""A run cannot be lost: killed, interrupted, damaged, out of disk, or shared by two."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nesht
+from nesht.errors import UserError
+from nesht.training.folder import CHECKPOINT, METRICS, PREVIOUS, RunFolder
+
+OPTIONS: dict[str, Any] = {
+    "env": "Hopper-v4",
+    "noise_ratio": 2,
+    "n": 16,
+    "generations": 12,
+    "eval_every": 500,
+    "eval_episodes": 2,
+    "threads": 1,
+    "checkpoint_seconds": 0.0,
+    "optimiser": "adam",
+    "beta": "linear:0.5:0.9",
+}
+SCRIPT = "import json, sys, nesht; nesht.train(out=sys.argv[1], progress=False, **json.loads(sys.argv[2]))"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing happened to."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    nesht.train(out=out, progress=False, **OPTIONS)
+    return out
+
+
+def start(out: Path, **options: Any) -> subprocess.Popen[bytes]:
+    arguments = [sys.executable, "-c", SCRIPT, str(out), json.dumps({**OPTIONS, **options})]
+    return subprocess.Popen(arguments, stderr=subprocess.PIPE)
+
+
+def wait_for(path: Path, lines: int) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_text().count("\n") < lines:
+        assert time.monotonic() < deadline, f"{path} never had {lines} lines"
+        time.sleep(0.005)
+
+
+def without_clock(path: Path) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def assert_as_if_nothing_happened(out: Path, whole: Path) -> None:
+    assert (out / "policy.safetensors").read_bytes() == (whole / "policy.safetensors").read_bytes()
+    assert without_clock(out / "metrics.jsonl") == without_clock(whole / "metrics.jsonl")
+    assert (out / "evaluations.csv").read_text() == (whole / "evaluations.csv").read_text()
+
+
+@pytest.mark.parametrize(("lines", "delay"), [(0, 0.0), (2, 0.013), (5, 0.031), (8, 0.057)])
+def test_killed_at_any_moment_and_resumed_ends_with_the_same_bits(
+    tmp_path: Path, whole: Path, lines: int, delay: float
+) -> None:
+    out = tmp_path / "run"
+    process = start(out)
+    wait_for(out / "metrics.jsonl", lines)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (out / "summary.json").exists()
+    nesht.resume(out, progress=False, threads=2)
+    assert_as_if_nothing_happened(out, whole)
+
+
+def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, whole: Path) -> None:
+    out = tmp_path / "run"
+    process = start(out, checkpoint_seconds=1000.0)
+    wait_for(out / "metrics.jsonl", 4)
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    result = nesht.resume(out, progress=False)[0]
+    assert 0 < result.history[0]["generation"] <= 12
+    assert result.history[0]["generation"] >= 4
+    assert_as_if_nothing_happened(out, whole)
+
+
+def damaged(path: Path, how: str) -> None:
+    content = bytearray(path.read_bytes())
+    if how == "truncated":
+        del content[len(content) // 2 :]
+    elif how == "emptied":
+        content.clear()
+    elif how == "a bit in the numbers":
+        content[-100] ^= 1
+    elif how == "a bit in the header":
+        content[200] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["truncated", "emptied", "a bit in the numbers", "a bit in the header"])
+def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(
+    tmp_path: Path, whole: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    process = start(out)
+    wait_for(out / "metrics.jsonl", 6)
+    process.kill()
+    process.wait()
+    damaged(out / CHECKPOINT, how)
+    nesht.resume(out, progress=False)
+    assert "damaged" in capsys.readouterr().err
+    assert_as_if_nothing_happened(out, whole)
+
+
+def test_with_no_readable_checkpoint_left_resume_says_so(tmp_path: Path) -> None:
+    nesht.train(out=tmp_path / "run", progress=False, **{**OPTIONS, "generations": 2})
+    damaged(tmp_path / "run" / CHECKPOINT, "truncated")
+    damaged(tmp_path / "run" / PREVIOUS, "truncated")
+    with pytest.raises(UserError, match="no checkpoint that can be read"):
+        nesht.resume(tmp_path / "run", progress=False)
+
+
+def in_child(action: Any) -> int:
+    """Run something in a forked child; returns its exit code."""
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+            os._exit(0)
+        except UserError as error:
+            print(error, file=sys.stderr)
+            os._exit(2)
+        except OSError:
+            os._exit(1)
+        finally:
+            os._exit(3)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_disk_that_is_full_damages_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    nesht.train(out=out, progress=False, **{**OPTIONS, "generations": 3})
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.name not in METRICS}
+
+    def on_a_full_disk() -> None:
+        # The system refuses to write files beyond this size: the same error path as a full disk.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+        nesht.resume(out, progress=False, generations=6)
+
+    assert in_child(on_a_full_disk) == 1
+    after = {path.name: path.read_bytes() for path in out.iterdir() if path.name not in METRICS}
+    assert after == before
+    assert nesht.resume(out, progress=False, generations=6)[0].generations == 6
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX users")
+def test_a_read_only_folder_is_refused_in_one_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+
+    def as_nobody() -> None:
+        if os.geteuid() == 0:  # root may write anywhere
+            os.seteuid(65534)
+        nesht.train(out=locked / "run", progress=False, **OPTIONS)
+
+    assert in_child(as_nobody) == 2
+    assert "cannot write to" in capfd.readouterr().err
+    assert list(locked.iterdir()) == []
+
+
+def test_two_processes_on_one_folder_are_refused(tmp_path: Path, whole: Path) -> None:
+    folder = RunFolder(whole)
+    try:
+        with pytest.raises(UserError, match="another process"):
+            nesht.resume(whole, progress=False)
+    finally:
+        folder.close()
+
+
+def test_an_existing_run_is_refused_and_left_alone(whole: Path) -> None:
+    before = {path.name: path.read_bytes() for path in whole.iterdir()}
+    with pytest.raises(UserError, match="already holds a run"):
+        nesht.train(out=whole, progress=False, **OPTIONS)
+    assert {path.name: path.read_bytes() for path in whole.iterdir()} == before
+
+
+def test_overwrite_touches_only_the_files_of_a_run(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    nesht.train(out=out, progress=False, **{**OPTIONS, "generations": 2})
+    (out / "notes.txt").write_text("mine")
+    nesht.train(out=out, progress=False, overwrite=True, **{**OPTIONS, "generations": 1})
+    assert (out / "notes.txt").read_text() == "mine"
+    assert len((out / "metrics.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_fleet_is_resumed_together(tmp_path: Path) -> None:
+    short, out = {**OPTIONS, "generations": 3, "beta": 0.5}, tmp_path / "fleet"
+    nesht.train_fleet([0, 1], out=out, progress=False, **short)
+    resumed = nesht.resume(out, progress=False, generations=6)
+    straight = nesht.train_fleet([0, 1], progress=False, **{**short, "generations": 6})
+    for ours, theirs in zip(resumed, straight, strict=True):
+        assert (ours.policy.parameters == theirs.policy.parameters).all()
+
+
+def test_resuming_a_finished_run_changes_nothing(whole: Path) -> None:
+    before = (whole / "policy.safetensors").read_bytes()
+    result = nesht.resume(whole, progress=False)[0]
+    assert result.history == []
+    assert (whole / "policy.safetensors").read_bytes() == before
