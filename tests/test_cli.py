@@ -11,7 +11,7 @@ import pytest
 
 from nesht.cli import main, parse_seeds
 
-QUICK = "--env Hopper-v4 --noise-ratio 2 --n 8 --generations 2 --eval-episodes 2 --threads 1".split()
+QUICK = ["--env", "Hopper-v4", "--noise-ratio", "2", "--n", "8", "--generations", "2", "--eval-episodes", "2"]
 
 
 @pytest.fixture(scope="module")

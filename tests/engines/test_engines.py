@@ -102,10 +102,17 @@ def test_a_simulation_that_diverges_costs_only_its_own_episode(episodes: Callabl
 
 
 def test_both_engines_call_the_same_episodes_diverged(episodes: Callable) -> None:
-    setting = episodes("HalfCheetah-v4", n=8, limit=30, sigma=1e12)
+    setting = episodes("HalfCheetah-v4", n=8, limit=30, sigma=1e200)
     ours, theirs = run("batch", setting, threads=2), run("gym", setting)
     assert ours.diverged.any()
     assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("engine", ["batch", "gym"])
+def test_no_episodes_is_no_work(episodes: Callable, engine: str) -> None:
+    task, policy, asked = episodes("Hopper-v4")
+    none = np.arange(0)
+    assert len(run(engine, (task, policy, Episodes(asked.population, None, none, none, none, none))).score) == 0
 
 
 def test_ctrl_c_stops_the_threads(episodes: Callable) -> None:

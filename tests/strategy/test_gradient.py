@@ -11,8 +11,8 @@ from nesht.strategy.gradient import CHUNK, nes_gradient, per_member
 
 Maker = Callable[[Any], Any]
 
-# The test function: f(x) = level - curve/2 |x - top|^2. Smoothing it by N(0, sigma^2 I) only lowers it by a constant, so
-# the gradient of the smoothed function at theta is exactly slope = curve (top - theta).
+# The test function: f(x) = level - curve/2 |x - top|^2. Smoothing it by N(0, sigma^2 I) only lowers it by a constant,
+# so the gradient of the smoothed function at theta is exactly slope = curve (top - theta).
 LEVEL, CURVE, SIGMA = 3.0, 0.8, 0.5
 TOP = np.array([1.0, -2.0, 0.0, 0.5, 0.0, 0.3])
 THETA = np.array([0.2, 0.1, -0.4, 0.5, 0.0, 1.0])
@@ -58,7 +58,6 @@ def test_the_gradient_is_that_of_the_smoothed_function_within_its_sampling_error
     estimate = gradients(array, 1, n, mirrored)[0]
     directions = n // 2 if mirrored else n
     error = np.sqrt(variance_per_direction(mirrored) / directions)
-    assert np.abs(estimate - SLOPE).max() < 5.5 * error.max()
     assert (np.abs(estimate - SLOPE) < 5.5 * error).all()
     assert 5.5 * error.max() < np.abs(SLOPE).max() / 2  # sharp enough to notice a wrong factor 2
 

@@ -23,7 +23,7 @@ def ascend(array: Maker, optimiser: Optimiser, gradients: np.ndarray, first_step
         t = array(np.full(gradients.shape[1], number))
         step, first, second = optimiser.step(array(gradient), first, second, t)
         theta = theta + LR * step
-        path.append(np.array(theta))
+        path.append(np.asarray(theta))
     return np.array(path)
 
 

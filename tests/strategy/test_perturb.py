@@ -15,7 +15,7 @@ SEEDS, GENERATIONS = np.array([3, 3, 7]), np.array([0, 5, 5])
 
 def fleet(array: Maker, n: int, mirrored: bool, d: int = 5, dtype: type = np.float64) -> Population:
     rng = np.random.default_rng(1)
-    theta = rng.standard_normal((3, d)).astype(dtype)
+    theta: np.ndarray = rng.standard_normal((3, d)).astype(dtype)
     return Population(array(theta), array(np.array([0.1, 0.02, 2.0], dtype)), SEEDS, GENERATIONS, n, mirrored)
 
 

@@ -12,7 +12,7 @@ from nesht.strategy import Schedule
 
 kinds = st.sampled_from(["linear", "exponential", "cosine"])
 ends = st.floats(1e-6, 1e3)
-modest = settings(deadline=None, max_examples=60)
+modest = settings(deadline=None, max_examples=25)
 
 
 @modest

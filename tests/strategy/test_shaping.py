@@ -20,13 +20,14 @@ broken = st.sampled_from([math.nan, math.inf, -math.inf])
 finite_rows = st.lists(finite, min_size=2, max_size=12)
 rows = st.lists(st.one_of(finite, finite, broken), min_size=2, max_size=12)
 shapings = pytest.mark.parametrize("shaping", SHAPINGS)
-modest = settings(deadline=None, max_examples=60)
+modest = settings(deadline=None, max_examples=25)
 
 
 def shape(name: str, array: Maker, row: list[float]) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return np.asarray(SHAPINGS[name](array([row])))[0]
+        weights: np.ndarray = np.asarray(SHAPINGS[name](array([row])))[0]
+    return weights
 
 
 def naive_centered_rank(row: list[float]) -> list[float]:

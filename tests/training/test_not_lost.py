@@ -213,7 +213,17 @@ def test_a_fleet_is_resumed_together(tmp_path: Path) -> None:
 
 
 def test_resuming_a_finished_run_changes_nothing(whole: Path) -> None:
-    before = (whole / "policy.safetensors").read_bytes()
+    names = ("policy.safetensors", "evaluations.csv", "metrics.csv", "summary.json", "config.toml")
+    before = {name: (whole / name).read_bytes() for name in names}
     result = nesht.resume(whole, progress=False)[0]
     assert result.history == []
-    assert (whole / "policy.safetensors").read_bytes() == before
+    assert {name: (whole / name).read_bytes() for name in names} == before
+
+
+def test_a_larger_budget_is_remembered_and_nothing_else_can_change(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    nesht.train(out=out, progress=False, **{**OPTIONS, "generations": 1})
+    nesht.resume(out, progress=False, generations=3)
+    assert nesht.resume(out, progress=False)[0].generations == 3
+    with pytest.raises(UserError, match="sigma belongs to what a run is"):
+        nesht.resume(out, progress=False, sigma=0.1)

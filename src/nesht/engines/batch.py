@@ -69,7 +69,7 @@ class BatchEngine:
         """Return how many slots each thread uses: such that episodes of equal length fill whole rounds."""
         if self._slots:
             return -(-self._slots // self._threads)
-        share = -(-episodes // self._threads)
+        share = max(1, -(-episodes // self._threads))
         rounds = max(1, round(share / SLOTS))
         return -(-share // rounds)
 
@@ -119,7 +119,11 @@ class _Worker:
         self.steps = np.zeros(slots, np.int64)
 
     def run(self, episodes: Episodes, waiting: _Waiting, outcomes: Outcomes) -> None:
-        """Run waiting episodes until none is left."""
+        """Run waiting episodes until none is left; what overflows is counted as diverged, not warned about."""
+        with np.errstate(all="ignore"):
+            self._work(episodes, waiting, outcomes)
+
+    def _work(self, episodes: Episodes, waiting: _Waiting, outcomes: Outcomes) -> None:
         busy, tick = 0, 0
         while not waiting.stopped:
             if busy < waiting.width:

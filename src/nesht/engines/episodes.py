@@ -103,11 +103,10 @@ class Outcomes:
         self.steps[index] = steps
         self.diverged[index] = bad
         count = np.asarray(steps, dtype=np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):  # what diverged is dropped here
-            offset = total / count[..., None]
-            self.moments.count[index] = np.where(bad, 0, count)
-            self.moments.mean[index] = np.where(good, shift + offset, 0)
-            self.moments.m2[index] = np.where(good, squares - total * offset, 0)
+        offset = total / count[..., None]
+        self.moments.count[index] = np.where(bad, 0, count)
+        self.moments.mean[index] = np.where(good, shift + offset, 0)
+        self.moments.m2[index] = np.where(good, squares - total * offset, 0)
 
 
 class Engine(Protocol):

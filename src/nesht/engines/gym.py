@@ -79,7 +79,7 @@ class _Player:
 
     def run(self, episodes: Episodes) -> Outcomes:
         outcomes = Outcomes.empty(len(episodes), self.policy.inputs)
-        with quiet_mujoco():
+        with quiet_mujoco(), np.errstate(all="ignore"):  # what overflows is counted as diverged
             for i in range(len(episodes)):
                 self._play(episodes, i, outcomes)
         return outcomes

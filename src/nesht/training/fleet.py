@@ -150,10 +150,13 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
 
 
 def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, np.ndarray]:
-    """Evaluate the policy that every run ends with; returns the fleet that remembers the scores, and the scores."""
+    """Evaluate the policy that every run ends with, unless that was done before.
+
+    Returns the fleet that remembers the scores, and the scores, NaN where there was nothing to do.
+    """
     spent = progress(fleet, setup)
     population = setup.strategy.ask(setup.strategy.finish(fleet.state, spent), spent)
-    episodes = _evaluation_episodes(setup, population, np.ones(len(fleet), bool))
+    episodes = _evaluation_episodes(setup, population, fleet.evaluated != fleet.steps)
     outcomes = engine.run(_together(fleet, setup, population, episodes))
     score = _scores(outcomes, 0, episodes[0], len(fleet))
     return replace(fleet, evaluated=fleet.steps, recent=_remember(fleet.recent, score)), score

@@ -62,6 +62,10 @@ class RunFolder:
                 )
             for name in (CHECKPOINT, PREVIOUS, POLICY, SUMMARY, *METRICS, CONFIG):
                 (self.path / name).unlink(missing_ok=True)
+        self.remember(config)
+
+    def remember(self, config: Config) -> None:
+        """Write the options of the run."""
         write_file(self.path / CONFIG, config.to_toml().encode())
 
     def save(self, run: Fleet, metrics: dict[str, int]) -> None:

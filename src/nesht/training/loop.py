@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nesht.config import Config
+from nesht.config import Config, RuntimeOptions
+from nesht.engines import Engine
 from nesht.errors import UserError
 from nesht.policies.saved import FILE as POLICY_FILE
 from nesht.policies.saved import Policy
@@ -24,6 +25,9 @@ from nesht.training.recorder import Record, Recorder, evaluation_record, records
 from nesht.training.setup import Setup, build
 
 Callback = Callable[[Sequence[Record]], Any]
+
+CHANGEABLE = {"env", "steps", "generations", "seconds", *(option.name for option in fields(RuntimeOptions))}
+"""What `resume` may change: where a run is computed, how long, and the function behind the name of its environment."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ def resume(
         options: runtime options to change (`threads`, ...), a larger budget (`steps`, `generations`, `seconds`), or the
             factory `env` of a run whose environment cannot be found by name.
     """
+    if fixed := set(options) - CHANGEABLE:
+        raise UserError(f"{min(fixed)} belongs to what a run is and cannot be changed on the way; start a new run.")
     paths = find_runs(Path(path))
     configs = [read_config(folder).change(**options) for folder in paths]
     if any(config.change(seed=0) != configs[0].change(seed=0) for config in configs):
@@ -146,6 +152,8 @@ def resume(
         fleet, lengths, warning = folder.load(Fleet.new(setup, [config.training.seed]))
         if warning:
             print(f"nesht: {warning}", file=sys.stderr)
+        if options:
+            folder.remember(config)
         recorder = Recorder(folder_path, lengths, config.runtime.tensorboard)
         runs.append(_Run(config.training.seed, folder, recorder))
         fleets.append(fleet)
@@ -169,6 +177,30 @@ def _start_folders(out: Path, setups: list[Setup], overwrite: bool) -> list[RunF
     return folders
 
 
+@dataclass(frozen=True)
+class _Point:
+    """A moment to go on from: the active runs, their state, and how long their metrics files were then.
+
+    The loop moves from one point to the next in a single assignment, so that Ctrl-C never saves a half-made step.
+    """
+
+    fleet: Fleet
+    runs: list[_Run]
+    lengths: list[dict[str, int]]
+
+    @classmethod
+    def now(cls, fleet: Fleet, runs: list[_Run]) -> _Point:
+        """Return the point after everything about these runs has been recorded."""
+        return cls(fleet, runs, [run.recorder.lengths() if run.recorder else {} for run in runs])
+
+    def save(self, setup: Setup) -> None:
+        """Write a checkpoint and the policy of every run that has a folder."""
+        for i, (run, lengths) in enumerate(zip(self.runs, self.lengths, strict=True)):
+            if run.folder is not None:
+                run.folder.save(self.fleet.select([i]), lengths)
+                self.fleet.policy(i, setup).save(run.folder.path / POLICY_FILE)
+
+
 def _train(fleet: Fleet, setup: Setup, runs: list[_Run], progress: bool, callback: Callback | None) -> list[RunResult]:
     """Run generations until every run is done; on Ctrl-C save what there is, then let it through."""
     results: dict[int, RunResult] = {}
@@ -178,56 +210,58 @@ def _train(fleet: Fleet, setup: Setup, runs: list[_Run], progress: bool, callbac
         engine = setup.engine()
         stack.callback(engine.close)
         display = stack.enter_context(ProgressDisplay(setup.budget, len(runs)) if progress else nullcontext())
-        _save(fleet, setup, runs)
+        point = _Point.now(fleet, runs)
+        point.save(setup)
         saved = time.monotonic()
         try:
             while True:
-                over = done(fleet, setup)
-                if over.any():
-                    finished, scores = evaluate(fleet.select(np.flatnonzero(over)), setup, engine)
-                    ended, runs = _parted(runs, over)
-                    _record_evaluations(finished, scores, ended)
-                    _save(finished, setup, ended)
-                    results |= {r.seed: _result(finished, i, setup, r) for i, r in enumerate(ended)}
-                    fleet = fleet.select(np.flatnonzero(~over))
-                if not len(fleet):
+                point, finished = _finish(point, setup, engine)
+                results |= finished
+                if not point.runs:
                     break
-                start = time.monotonic()
-                after, what = advance(fleet, setup, engine)
-                after = replace(after, seconds=fleet.seconds + (time.monotonic() - start))
-                _record_evaluations(fleet, what.score, runs)
-                rows = records(fleet, after, what, setup)
-                for run, row in zip(runs, rows, strict=True):
-                    run.record(row)
-                fleet = after
+                point, rows = _generation(point, setup, engine)
                 for report in (display, callback):
                     if report is not None:
                         report(rows)
                 if time.monotonic() - saved >= setup.config.runtime.checkpoint_seconds:
-                    _save(fleet, setup, runs)
+                    point.save(setup)
                     saved = time.monotonic()
         except KeyboardInterrupt:
-            _save(fleet, setup, runs)
+            point.save(setup)
             raise
-    return [results[seed] for seed in sorted(results, key=list(results).index)]
+    return [results[run.seed] for run in runs]
 
 
-def _parted(runs: list[_Run], over: np.ndarray) -> tuple[list[_Run], list[_Run]]:
-    return [r for r, o in zip(runs, over, strict=True) if o], [r for r, o in zip(runs, over, strict=True) if not o]
+def _generation(point: _Point, setup: Setup, engine: Engine) -> tuple[_Point, list[Record]]:
+    """Run one generation of all active runs and record it."""
+    fleet, start = point.fleet, time.monotonic()
+    after, what = advance(fleet, setup, engine)
+    after = replace(after, seconds=fleet.seconds + (time.monotonic() - start))
+    _record_evaluations(fleet, what.score, point.runs)
+    rows = records(fleet, after, what, setup)
+    for run, row in zip(point.runs, rows, strict=True):
+        run.record(row)
+    return _Point.now(after, point.runs), rows
+
+
+def _finish(point: _Point, setup: Setup, engine: Engine) -> tuple[_Point, dict[int, RunResult]]:
+    """Evaluate and save the runs whose budget is spent; returns the others, and the results."""
+    over = done(point.fleet, setup)
+    if not over.any():
+        return point, {}
+    finished, scores = evaluate(point.fleet.select(np.flatnonzero(over)), setup, engine)
+    ended = [run for run, is_over in zip(point.runs, over, strict=True) if is_over]
+    others = [run for run, is_over in zip(point.runs, over, strict=True) if not is_over]
+    _record_evaluations(finished, scores, ended)
+    _Point.now(finished, ended).save(setup)
+    results = {run.seed: _result(finished, i, setup, run) for i, run in enumerate(ended)}
+    return _Point.now(point.fleet.select(np.flatnonzero(~over)), others), results
 
 
 def _record_evaluations(fleet: Fleet, scores: np.ndarray, runs: list[_Run]) -> None:
     for i, run in enumerate(runs):
         if not np.isnan(scores[i]):
             run.record_evaluation(evaluation_record(fleet, i, scores[i]))
-
-
-def _save(fleet: Fleet, setup: Setup, runs: list[_Run]) -> None:
-    """Write a checkpoint and the policy of every run that has a folder."""
-    for i, run in enumerate(runs):
-        if run.folder is not None and run.recorder is not None:
-            run.folder.save(fleet.select([i]), run.recorder.lengths())
-            fleet.policy(i, setup).save(run.folder.path / POLICY_FILE)
 
 
 def _result(fleet: Fleet, i: int, setup: Setup, run: _Run) -> RunResult:

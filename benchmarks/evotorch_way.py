@@ -1,0 +1,61 @@
+"""evotorch (Toklu et al., 2023): `GymNE` with ray actors and PGPE, as its documentation shows it.
+
+Kind to the peer: one environment per actor for good, the environment checker off, one torch thread per actor, no
+observation normalisation (nesht does it), actors up and warm before the clock starts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+from case import MEMBERS, NOISE_RATIO, REWARD_KEEP, SIGMA, THREADS, Case, Measurement
+
+
+def make_env(name: str, **_: Any) -> Any:
+    """Make the noisy environment; ray calls this in its actors."""
+    import gymnasium
+
+    import nesht
+
+    warnings.filterwarnings("ignore", category=DeprecationWarning)  # v4 is what the paper's numbers are about
+    env = gymnasium.make(name, disable_env_checker=True)
+    return nesht.MaskReward(nesht.NoiseFeatures(env, NOISE_RATIO), REWARD_KEEP)
+
+
+def measure(case: Case) -> Measurement:
+    """Time whole generations until the time is up; steps are what GymNE itself counts."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    import ray
+    import torch
+    from evotorch.algorithms import PGPE
+    from evotorch.neuroevolution import GymNE
+
+    ray.init(num_cpus=THREADS, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        problem = GymNE(partial(make_env, case.env), "Linear(obs_length, act_length)", num_actors=THREADS)
+        weight, bias = case.plain_policy()
+        searcher = PGPE(
+            problem,
+            popsize=MEMBERS,
+            center_init=torch.as_tensor(np.concatenate([weight.ravel(), bias]), dtype=torch.float32),
+            stdev_init=SIGMA,
+            center_learning_rate=0.0032,
+            stdev_learning_rate=0.1,
+            optimizer="clipup",
+        )
+        problem.evaluate(problem.generate_batch(THREADS))  # starts the actors
+        before, generations, start = int(problem.interaction_count), 0, time.perf_counter()
+        while time.perf_counter() - start < case.seconds:
+            searcher.step()
+            generations += 1
+        seconds = time.perf_counter() - start
+        steps = int(searcher.status["total_interaction_count"]) - before
+        return Measurement(steps, seconds, f"{steps / generations / MEMBERS:.0f} steps per episode")
+    finally:
+        ray.shutdown()

@@ -1,0 +1,81 @@
+"""The way the paper's published code works, written anew: joblib, and for every episode a fresh environment and a copied
+torch module.
+
+Kind to the peer: the environment checker is off, and the worker processes are up and warm before the clock starts.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from case import MEMBERS, NOISE_RATIO, REWARD_KEEP, SIGMA, THREADS, Case, Measurement
+from joblib import Parallel, delayed
+from torch import nn
+
+import nesht
+
+
+def perturbed(policy: nn.Module, direction: torch.Tensor, sign: float) -> nn.Module:
+    """Return a copy of the policy with perturbed weights."""
+    member = copy.deepcopy(policy)
+    nn.utils.vector_to_parameters(
+        nn.utils.parameters_to_vector(member.parameters()) + sign * SIGMA * direction, member.parameters()
+    )
+    return member
+
+
+def rollout(env_name: str, policy: nn.Module) -> tuple[float, int]:
+    """Run one episode; returns its reward and its steps."""
+    warnings.filterwarnings("ignore", category=DeprecationWarning)  # v4 is what the paper's numbers are about
+    env: Any = gymnasium.make(env_name, disable_env_checker=True)
+    env = nesht.MaskReward(nesht.NoiseFeatures(env, NOISE_RATIO), REWARD_KEEP)
+    observation, _ = env.reset()
+    total, steps, done = 0.0, 0, False
+    with torch.no_grad():
+        while not done:
+            action = policy(torch.as_tensor(observation, dtype=torch.float32)).numpy()
+            observation, reward, terminated, truncated, _ = env.step(action)
+            total, steps, done = total + reward, steps + 1, terminated or truncated
+    env.close()
+    return total, steps
+
+
+def generation(case: Case, policy: nn.Module, optimiser: torch.optim.Optimizer, parallel: Callable[..., Any]) -> int:
+    """Run one generation of NES with centred ranks and Adam; returns its steps."""
+    size = nn.utils.parameters_to_vector(policy.parameters()).numel()
+    directions = torch.randn(MEMBERS // 2, size).repeat_interleave(2, dim=0)
+    signs = torch.tensor([1.0, -1.0]).repeat(MEMBERS // 2)
+    members = [perturbed(policy, direction, float(sign)) for direction, sign in zip(directions, signs, strict=True)]
+    rewards, steps = zip(*parallel(delayed(rollout)(case.env, member) for member in members), strict=True)
+    ranks = torch.tensor(rewards).argsort().argsort() / (MEMBERS - 1) - 0.5
+    gradient = (ranks * signs) @ directions / (MEMBERS * SIGMA)
+    optimiser.zero_grad()
+    at = 0
+    for parameter in policy.parameters():
+        parameter.grad = -gradient[at : at + parameter.numel()].view_as(parameter)
+        at += parameter.numel()
+    optimiser.step()
+    return sum(steps)
+
+
+def measure(case: Case) -> Measurement:
+    """Time whole generations until the time is up."""
+    weight, bias = case.plain_policy()
+    policy = nn.Linear(weight.shape[1], weight.shape[0]).requires_grad_(False)
+    policy.weight[:], policy.bias[:] = (torch.as_tensor(np.asarray(part, np.float32)) for part in (weight, bias))
+    optimiser = torch.optim.Adam(policy.parameters(), lr=1e-3)
+    with Parallel(n_jobs=THREADS) as parallel:
+        parallel(delayed(rollout)(case.env, policy) for _ in range(2 * THREADS))  # starts the processes
+        steps, generations, start = 0, 0, time.perf_counter()
+        while time.perf_counter() - start < case.seconds:
+            steps += generation(case, policy, optimiser, parallel)
+            generations += 1
+        seconds = time.perf_counter() - start
+    return Measurement(steps, seconds, f"{steps / generations / MEMBERS:.0f} steps per episode")
