@@ -64,6 +64,8 @@ class Measurement:
 
     steps: int
     seconds: float
+    cpu_seconds: float | None = None
+    """Processor time of all threads, where all the work is done in one process."""
     note: str = ""
 
     @property

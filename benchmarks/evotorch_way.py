@@ -35,7 +35,9 @@ def measure(case: Case) -> Measurement:
     import torch
     from evotorch.algorithms import PGPE
     from evotorch.neuroevolution import GymNE
+    from evotorch.tools import set_default_logger_config
 
+    set_default_logger_config(logger_level=logging.WARNING)
     ray.init(num_cpus=THREADS, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         problem = GymNE(partial(make_env, case.env), "Linear(obs_length, act_length)", num_actors=THREADS)
@@ -56,6 +58,6 @@ def measure(case: Case) -> Measurement:
             generations += 1
         seconds = time.perf_counter() - start
         steps = int(searcher.status["total_interaction_count"]) - before
-        return Measurement(steps, seconds, f"{steps / generations / MEMBERS:.0f} steps per episode")
+        return Measurement(steps, seconds, note=f"{steps / generations / MEMBERS:.0f} steps per episode")
     finally:
         ray.shutdown()

@@ -48,20 +48,21 @@ def warm_up(case: Case) -> None:
     raise RuntimeError("the run ended before its warm-up")
 
 
-def go_on(case: Case) -> tuple[int, float]:
+def go_on(case: Case) -> Measurement:
     """Go on with a copy of the warm run; returns its training steps and the time of the whole call."""
     with tempfile.TemporaryDirectory(dir=case.folder) as folder:
         run = Path(folder) / "run"
         shutil.copytree(case.warm, run)
         stop = StopAfter(case.generations)
-        start = time.perf_counter()
+        cpu, start = time.process_time(), time.perf_counter()
         try:
             nesht.resume(run, progress=False, callback=stop)
         except KeyboardInterrupt:
-            return stop.steps - case.steps(), time.perf_counter() - start
+            seconds = time.perf_counter() - start
+            return Measurement(stop.steps - case.steps(), seconds, time.process_time() - cpu)
     raise RuntimeError("the run ended before the measurement")
 
 
 def measure(case: Case) -> Measurement:
     """Time the generations after the warm-up; only training steps count, evaluation costs time and earns nothing."""
-    return Measurement(*go_on(case))
+    return go_on(case)

@@ -78,4 +78,4 @@ def measure(case: Case) -> Measurement:
             steps += generation(case, policy, optimiser, parallel)
             generations += 1
         seconds = time.perf_counter() - start
-    return Measurement(steps, seconds, f"{steps / generations / MEMBERS:.0f} steps per episode")
+    return Measurement(steps, seconds, note=f"{steps / generations / MEMBERS:.0f} steps per episode")

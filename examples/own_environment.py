@@ -38,7 +38,7 @@ class Greenhouse(gymnasium.Env[np.ndarray, np.ndarray]):
         return self._sensors(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Heat or cool, mist or dry, and let the sun shine. Actions are clipped here: nesht passes them on as they are."""
+        """Heat or cool, mist or dry; nesht passes actions on as they are, so they are clipped here."""
         heat, mist = np.clip(action, -2.0, 2.0)
         self.temperature = 0.9 * self.temperature + heat + self.sunshine
         self.humidity = 0.9 * self.humidity + mist + 0.3 * self.np_random.normal()
@@ -65,7 +65,7 @@ def main() -> None:
         k=3,
         n=32,
         sigma=0.1,
-        lr=0.03,
+        lr=0.015,
         generations=60,
         eval_every=4000,
         threads=1,  # 0 uses every core

@@ -163,7 +163,7 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure this machine: training steps per second against the bare physics, in one run."""
+    """Measure this machine: training steps per second, and how much of the time is physics."""
 
     env: str = "HalfCheetah-v4"
     """Hopper-v4, Walker2d-v4 or HalfCheetah-v4 (or v5)."""
@@ -172,7 +172,7 @@ class Bench:
     threads: int = 0
     """Threads; 0 is one per core."""
     rounds: int = 3
-    """How many times to measure each, in turns."""
+    """How many times to measure; the median is shown."""
 
     def execute(self) -> None:
         """Measure and print a table."""

@@ -10,6 +10,7 @@ barrier between them, and since an episode is a pure function of its key, it doe
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import mujoco
@@ -65,6 +66,11 @@ class BatchEngine:
         """Stop the threads."""
         self._pool.shutdown()
 
+    @property
+    def physics_seconds(self) -> float:
+        """The time that all threads together have spent inside MuJoCo's step."""
+        return sum(worker.physics_seconds for worker in self._workers)
+
     def _width(self, episodes: int) -> int:
         """Return how many slots each thread uses: such that episodes of equal length fill whole rounds."""
         if self._slots:
@@ -117,6 +123,7 @@ class _Worker:
         self.kept = np.zeros((slots, self.limit), bool)
         self.fitness, self.score = np.zeros(slots), np.zeros(slots)
         self.steps = np.zeros(slots, np.int64)
+        self.physics_seconds = 0.0
 
     def run(self, episodes: Episodes, waiting: _Waiting, outcomes: Outcomes) -> None:
         """Run waiting episodes until none is left; what overflows is counted as diverged, not warned about."""
@@ -201,11 +208,12 @@ class _Worker:
         self.squares[:busy] += difference
 
     def _advance(self, busy: int) -> None:
-        ids = None if busy == self.slots else self.ids[:busy]
+        ids, start = None if busy == self.slots else self.ids[:busy], time.perf_counter()
         try:
             self.batch.step(ids, nstep=self.body.frame_skip)
         except SimulationError as error:  # these kept their state; the others were stepped
             self.qpos[error.ids] = np.nan
+        self.physics_seconds += time.perf_counter() - start
 
     def _hand_in(self, outcomes: Outcomes, busy: int, done: np.ndarray, diverged: np.ndarray) -> int:
         """Store the outcomes of finished slots and move the occupied ones together; returns how many are left."""
