@@ -48,3 +48,7 @@ docs: $(VENV)/.docs
 
 clean:
 	rm -rf $(VENV) $(VENV)-bench build dist site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+## learns: the longer proof that it learns, and that it beats vanilla NES (20 minutes on 2 cores; resumable)
+learns: $(VENV)/.core
+	$(BIN)/python benchmarks/learns.py

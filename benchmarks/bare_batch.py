@@ -14,14 +14,14 @@ from unittest import mock
 
 import mujoco
 import numpy as np
-from case import THREADS, Case, Measurement
 from mujoco.batch import Batch
-from nesht_way import go_on
 
+from case import THREADS, Case, Measurement
 from nesht import keys
 from nesht.engines import batch as engine
 from nesht.engines.episodes import Episodes, Outcomes
 from nesht.tasks.locomotion import LOCOMOTION
+from nesht_way import go_on
 
 SLOTS = 128
 """How many simulations to step at a time."""

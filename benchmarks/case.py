@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+import nesht
+
 NOISE_RATIO = 10
 REWARD_KEEP = 0.1
 MEMBERS = 256
@@ -44,18 +46,27 @@ class Case:
         last = (self.warm / "metrics.jsonl").read_text().splitlines()[-1]
         return int(json.loads(last)["steps"])
 
-    def plain_policy(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (weight, bias) of the warm policy on raw features: its normaliser is folded into the weights.
+    def parameters(self) -> np.ndarray:
+        """Return the parameters of the warm policy: weights (outputs, features), then biases; for normalised features.
 
         The peers start from it, so that their episodes are about as long as nesht's.
         """
-        from nesht import load_policy
+        return self._policy().parameters
 
-        policy = load_policy(self.warm / "policy.safetensors")
-        features = policy.network.inputs
-        bias = policy(np.zeros(features))
-        weight = np.stack([policy(row) - bias for row in np.eye(features)], axis=1)
-        return weight, bias
+    def raw_parameters(self) -> np.ndarray:
+        """Return the parameters of the same policy on raw features: its normaliser is folded into the weights."""
+        policy = self._policy()
+        bias = policy(np.zeros(policy.network.inputs))
+        return np.concatenate([(policy(np.eye(policy.network.inputs)) - bias).T.ravel(), bias])
+
+    def typical_features(self, count: int) -> np.ndarray:
+        """Return (count, features) with the mean and the deviation that the warm run has seen."""
+        moments = self._policy().moments
+        rng = np.random.default_rng(0)
+        return moments.mean + moments.std * rng.standard_normal((count, len(moments.mean)))
+
+    def _policy(self) -> nesht.Policy:
+        return nesht.load_policy(self.warm)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""The way the paper's published code works, written anew: joblib, and for every episode a fresh environment and a copied
-torch module.
+"""The way the paper's published code works, written anew: joblib, and a new environment and module for every episode.
 
 Kind to the peer: the environment checker is off, and the worker processes are up and warm before the clock starts.
 """
@@ -13,13 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium
-import numpy as np
 import torch
-from case import MEMBERS, NOISE_RATIO, REWARD_KEEP, SIGMA, THREADS, Case, Measurement
 from joblib import Parallel, delayed
 from torch import nn
 
 import nesht
+from case import MEMBERS, NOISE_RATIO, REWARD_KEEP, SIGMA, THREADS, Case, Measurement
 
 
 def perturbed(policy: nn.Module, direction: torch.Tensor, sign: float) -> nn.Module:
@@ -67,9 +65,11 @@ def generation(case: Case, policy: nn.Module, optimiser: torch.optim.Optimizer, 
 
 def measure(case: Case) -> Measurement:
     """Time whole generations until the time is up."""
-    weight, bias = case.plain_policy()
-    policy = nn.Linear(weight.shape[1], weight.shape[0]).requires_grad_(False)
-    policy.weight[:], policy.bias[:] = (torch.as_tensor(np.asarray(part, np.float32)) for part in (weight, bias))
+    env = gymnasium.make(case.env, disable_env_checker=True)
+    features, actions = nesht.NoiseFeatures(env, NOISE_RATIO).observation_space.shape[0], env.action_space.shape[0]
+    policy = nn.Linear(features, actions).requires_grad_(False)
+    start_at = torch.as_tensor(case.raw_parameters(), dtype=torch.float32)
+    nn.utils.vector_to_parameters(start_at, policy.parameters())
     optimiser = torch.optim.Adam(policy.parameters(), lr=1e-3)
     with Parallel(n_jobs=THREADS) as parallel:
         parallel(delayed(rollout)(case.env, policy) for _ in range(2 * THREADS))  # starts the processes

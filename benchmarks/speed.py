@@ -35,12 +35,13 @@ CASES = {
 """Hopper after 14 generations falls after 150 to 200 steps; HalfCheetah always runs 1000."""
 
 WAYS = {
-    "nesht": "nesht_way",
-    "bare mujoco.batch": "bare_batch",
-    "evotorch GymNE": "evotorch_way",
-    "published way": "published_way",
+    "nesht": ("nesht_way", "measure"),
+    "bare mujoco.batch": ("bare_batch", "measure"),
+    "evotorch GymNE": ("evotorch_way", "measure"),
+    "evotorch, raw features": ("evotorch_way", "measure_raw"),
+    "published way": ("published_way", "measure"),
 }
-"""The contestants and the modules that measure them."""
+"""The contestants and what measures them."""
 
 
 def in_fresh_process(module: str, function: str, case: Case) -> Any:
@@ -95,7 +96,7 @@ def prepare(env: str, folder: Path) -> Case:
 def turn(case: Case, way: str, number: int, patience: float) -> dict[str, Any]:
     """Measure one contestant once."""
     idle, stolen = wait_until_quiet(patience), steal_clock()
-    measured: Measurement = in_fresh_process(WAYS[way], "measure", case)
+    measured: Measurement = in_fresh_process(*WAYS[way], case)
     row = {"env": case.env, "round": number, "way": way, "rate": measured.rate, **asdict(measured)}
     row |= {"idle_before": idle, "stolen_seconds": steal_clock() - stolen}
     print(f"{case.env} round {number}: {way} {measured.rate:,.0f} steps/s {measured.note}", file=sys.stderr)

@@ -37,7 +37,10 @@ class Machine:
 def main() -> None:
     """Search with five knobs, and say which ones were found."""
     start = np.zeros(len(RELEVANT) + IRRELEVANT)
-    result = nesht.maximize(Machine().measure, start, k=len(RELEVANT), generations=300)
+    # Small steps and a long memory: with 505 knobs and noise, evidence needs time to add up.
+    result = nesht.maximize(
+        Machine().measure, start, k=len(RELEVANT), memory=0.98, lr="cosine:0.03:0.003", generations=300
+    )
     print(f"{result.nfev} measurements, f(x) = {result.fun:.3f}")
     print(f"knobs found:    {[int(i) for i in result.support]}")
     print(f"knobs relevant: {sorted(RELEVANT)}")

@@ -148,7 +148,15 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, text: bytes) -> Non
     assert "not a nesht policy" in refused(tmp_path, text)
 
 
-@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"kind": "checkpoint"}, {"kind": "policy"}])
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {"format": "pt"},
+        {"kind": "policy"},
+        *({"nesht": text} for text in ("", "policy", "[]", "{}", '{"kind": "policy"}', '{"kind": "checkpoint"}')),
+    ],
+)
 def test_a_safetensors_file_that_is_no_policy_is_refused(tmp_path: Path, metadata: dict[str, str] | None) -> None:
     save_file({"parameters": np.zeros(3)}, tmp_path / "other", metadata)
     with pytest.raises(UserError, match=r"not a nesht policy|damaged"):

@@ -113,7 +113,7 @@ def test_standardizing_forgets_offset_and_scale(array: Maker, row: list[int], of
 
 @pytest.mark.parametrize("shaping", [standardize, centered_rank])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("value", [0.0, 0.1, -7.7, 1e3 / 3, 1e-300, 1e30])
+@pytest.mark.parametrize("value", [0.0, 0.1, -7.7, 1e3 / 3, 1e-300, 1e15])
 def test_equal_fitness_gives_zero_weights(array: Maker, shaping: Callable[..., Any], dtype: type, value: float) -> None:
     for n in (2, 3, 7, 64, 255):
         assert (np.asarray(shaping(array(np.full((2, n), value, dtype)))) == 0).all()

@@ -1,0 +1,62 @@
+"""It learns: short, seeded runs that must pass a threshold (longer ones: `make learns`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nesht
+from nesht.training.recorder import COLUMNS
+
+PENDULUM: dict[str, Any] = {
+    "env": "InvertedPendulum-v5",
+    "noise_ratio": 10,
+    "n": 32,
+    "lr": 0.005,
+    "sigma": 0.05,
+    "generations": 15,
+    "max_episode_steps": 100,
+    "engine": "gym",
+    "threads": 1,
+    "progress": False,
+}
+
+
+def test_a_pole_is_balanced_among_noise_and_the_real_inputs_are_found() -> None:
+    fleet = nesht.train_fleet([0, 1], **PENDULUM)
+    for run in fleet:
+        assert run.evaluations[0]["score"] < 40  # a policy of zeros soon drops the pole
+        assert run.evaluations[-1]["score"] > 80  # of 100
+    kept = np.mean([run.policy.used[:4].sum() / run.policy.used.sum() for run in fleet])
+    assert kept > 2 * 4 / 44  # twice what chance would give
+
+
+@pytest.mark.parametrize("sparsifier", ["hard", "once", "l1", "soft", "none"])
+def test_every_sparsifier_trains_and_leaves_what_it_promises(sparsifier: str) -> None:
+    penalty = {"l1": 0.01, "soft": 5.0}.get(sparsifier, 0.0)
+    options = {**PENDULUM, "generations": 2, "n": 8, "sparsifier": sparsifier, "penalty": penalty, "bias": False}
+    run = nesht.train(**options)
+    nonzero = int(np.count_nonzero(run.policy.parameters))
+    assert set(run.history[0]) == set(COLUMNS)
+    assert nonzero == {"hard": 4, "once": 4}.get(sparsifier, nonzero)
+    assert (run.history[-1]["nonzeros"] == 44) == (sparsifier in ("once", "l1", "none"))
+
+
+def test_rollouts_are_averaged_and_counted() -> None:
+    run = nesht.train(**{**PENDULUM, "generations": 1, "n": 4, "rollouts": 3, "max_episode_steps": 5})
+    assert run.history[0]["episodes"] == 12
+    assert run.steps == 12 * 5
+
+
+def test_evaluation_counts_every_reward_and_no_steps() -> None:
+    run = nesht.train(**{**PENDULUM, "generations": 1, "reward_keep": 1e-9, "max_episode_steps": 3})
+    assert run.history[0]["fitness_max"] == 0  # training saw no reward at all
+    assert [row["score"] for row in run.evaluations] == [3, 3]
+    assert run.steps == 32 * 3
+
+
+def test_the_wall_clock_is_a_budget_too() -> None:
+    run = nesht.train(**{**PENDULUM, "generations": None, "seconds": 0.01, "n": 4})
+    assert run.generations == 1
