@@ -9,25 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import time
-import warnings
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from case import MEMBERS, NOISE_RATIO, REWARD_KEEP, SIGMA, THREADS, Case, Measurement
-
-
-def make_env(name: str, **_: Any) -> Any:
-    """Make the noisy environment; ray calls this in its actors."""
-    import gymnasium
-
-    import nesht
-
-    warnings.filterwarnings("ignore", category=DeprecationWarning)  # v4 is what the paper's numbers are about
-    env = gymnasium.make(name, disable_env_checker=True)
-    return nesht.MaskReward(nesht.NoiseFeatures(env, NOISE_RATIO), REWARD_KEEP)
+from case import MEMBERS, SIGMA, THREADS, Case, Measurement, make_env
 
 
 def measure(case: Case) -> Measurement:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium
 import torch
 from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 from torch import nn
 
-import nesht
-from case import MEMBERS, NOISE_RATIO, REWARD_KEEP, SIGMA, THREADS, Case, Measurement
+from case import MEMBERS, SIGMA, THREADS, Case, Measurement, make_env
 
 
 def perturbed(policy: nn.Module, direction: torch.Tensor, sign: float) -> nn.Module:
@@ -31,9 +29,7 @@ def perturbed(policy: nn.Module, direction: torch.Tensor, sign: float) -> nn.Mod
 
 def rollout(env_name: str, policy: nn.Module) -> tuple[float, int]:
     """Run one episode; returns its reward and its steps."""
-    warnings.filterwarnings("ignore", category=DeprecationWarning)  # v4 is what the paper's numbers are about
-    env: Any = gymnasium.make(env_name, disable_env_checker=True)
-    env = nesht.MaskReward(nesht.NoiseFeatures(env, NOISE_RATIO), REWARD_KEEP)
+    env = make_env(env_name)
     observation, _ = env.reset()
     total, steps, done = 0.0, 0, False
     with torch.no_grad():
@@ -65,11 +61,10 @@ def generation(case: Case, policy: nn.Module, optimiser: torch.optim.Optimizer, 
 
 def measure(case: Case) -> Measurement:
     """Time whole generations until the time is up."""
-    env = gymnasium.make(case.env, disable_env_checker=True)
-    features, actions = nesht.NoiseFeatures(env, NOISE_RATIO).observation_space.shape[0], env.action_space.shape[0]
-    policy = nn.Linear(features, actions).requires_grad_(False)
-    start_at = torch.as_tensor(case.raw_parameters(), dtype=torch.float32)
-    nn.utils.vector_to_parameters(start_at, policy.parameters())
+    env = make_env(case.env)
+    policy = nn.Linear(env.observation_space.shape[0], env.action_space.shape[0]).requires_grad_(False)
+    parameters = torch.as_tensor(case.raw_parameters(), dtype=torch.float32)
+    nn.utils.vector_to_parameters(parameters, policy.parameters())
     optimiser = torch.optim.Adam(policy.parameters(), lr=1e-3)
     with Parallel(n_jobs=THREADS) as parallel:
         parallel(delayed(rollout)(case.env, policy) for _ in range(2 * THREADS))  # starts the processes
@@ -78,4 +73,5 @@ def measure(case: Case) -> Measurement:
             steps += generation(case, policy, optimiser, parallel)
             generations += 1
         seconds = time.perf_counter() - start
+    get_reusable_executor().shutdown()  # or its processes linger for minutes
     return Measurement(steps, seconds, note=f"{steps / generations / MEMBERS:.0f} steps per episode")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
+from nesht import __version__
 from nesht.config import Config, TaskOptions, check_kinds, read_options
 from nesht.errors import UserError
 from nesht.presets import PRESETS, preset
@@ -184,6 +186,10 @@ class Bench:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake of the user gets one sentence and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments == ["--version"]:
+        print(f"nesht {__version__}")
+        return
+    sys.path.insert(0, os.getcwd())  # so that --env module:function finds a module in the current folder
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a cluster sends before it kills: stop like Ctrl-C
     try:
         _parse(arguments).execute()
@@ -192,7 +198,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         _end(f"{error.strerror or error}: {error.filename or 'while writing'}. What was saved before is intact.", 1)
     except KeyboardInterrupt:
-        _end("stopped; what was trained is saved, and `nesht resume` goes on from there.", 130)
+        saved = arguments[0] in ("train", "resume")
+        _end("stopped; what was trained is saved, and `nesht resume` goes on from there." if saved else "stopped.", 130)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -270,17 +277,14 @@ def _slug(config: Config) -> str:
 
 def _told(result: Any) -> str:
     lost = f", {result.diverged} episodes diverged" if result.diverged else ""
-    used, real = int(result.policy.used.sum()), int(result.policy.used[: result.policy.n_real].sum())
+    policy = result.policy
+    real = f", {policy.used[: policy.n_real].sum()} of them real" if len(policy.feature_names) > policy.n_real else ""
     return (
         f"seed {result.seed}: score {result.score:.1f} after {result.steps:,} steps in {result.seconds:.0f} s; "
-        f"{used} of {len(result.policy.feature_names)} inputs used, {real} of them real{lost}"
+        f"{policy.used.sum()} of {len(policy.feature_names)} inputs used{real}{lost}"
     )
 
 
 def _end(sentence: str, code: int) -> None:
     print(f"nesht: {sentence}", file=sys.stderr)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

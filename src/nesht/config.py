@@ -96,7 +96,7 @@ class TrainingOptions:
     seconds: float | None = None
     """Budget in wall time; where a run ends then depends on the machine."""
     eval_every: int | None = None
-    """Environment steps between evaluations (default: a hundredth of the step budget)."""
+    """Environment steps between evaluations (default: a hundredth of the step budget, else every generation)."""
     eval_episodes: int = 10
     """Episodes per evaluation: every reward counts, nothing is perturbed, steps are not counted."""
 
@@ -133,7 +133,7 @@ class Config:
         for name, value in options.items():
             if name not in SECTION_OF:
                 raise UserError(f"unknown option {name!r}.{near_matches(name, SECTION_OF)}")
-            changes.setdefault(SECTION_OF[name], {})[name] = value
+            changes.setdefault(SECTION_OF[name], {})[name] = tuple(value) if isinstance(value, list) else value
         return dataclasses.replace(
             self, **{name: dataclasses.replace(getattr(self, name), **values) for name, values in changes.items()}
         )
@@ -176,7 +176,7 @@ def read_options(path: Path) -> dict[str, Any]:
         for key, setting in inner.items():
             if key not in SECTION_OF or (inner is value and SECTION_OF[key] != name):
                 raise UserError(f"{path}: unknown key {key!r}.{near_matches(key, SECTION_OF)}")
-            options[key] = tuple(setting) if isinstance(setting, list) else setting
+            options[key] = setting
     return options
 
 

@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nesht import keys
 from nesht.errors import UserError
-from nesht.strategy.units import Units
+
+if TYPE_CHECKING:
+    from nesht.strategy.units import Units
 
 SCOPES = ("all", "weights", "per-layer")
 
@@ -103,6 +106,8 @@ class Network:
         layers are never cut. With unit "weight" they are single parameters: of all blocks together, of all weight
         matrices together, of each weight matrix by itself, or of the blocks named in `scope`, separated by commas.
         """
+        from nesht.strategy.units import Units  # here: a policy that only acts needs no strategy
+
         if unit == "feature":
             block = self.blocks[0]
             if scope not in ("all", block.name):

@@ -84,8 +84,9 @@ class Policy:
 def load_policy(path: str | Path) -> Policy:
     """Load a policy from its file or from the run folder that holds it.
 
-    >>> policy = nesht.load_policy("runs/hopper")
-    >>> action = policy(observation)
+    Examples:
+        >>> policy = nesht.load_policy("runs/hopper")
+        >>> action = policy(observation)
     """
     path = Path(path)
     file = path / FILE if path.is_dir() else path

@@ -7,7 +7,8 @@ from rich.table import Table
 
 from nesht.report.features import FeatureReport
 
-BAR = 20
+BAR, MOST = 20, 20
+"""Width of the longest bar, and how many names to list at most."""
 
 
 def print_features(title: str, report: FeatureReport, console: Console | None = None) -> None:
@@ -35,4 +36,5 @@ def print_features(title: str, report: FeatureReport, console: Console | None = 
             highlight=False,
         )
     if report.unplug:
-        console.print("Can be unplugged: " + ", ".join(report.unplug), highlight=False)
+        more = f" and {len(report.unplug) - MOST} more (--json lists all)" if len(report.unplug) > MOST else ""
+        console.print(f"Can be unplugged: {', '.join(report.unplug[:MOST])}{more}", highlight=False)

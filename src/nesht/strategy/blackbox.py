@@ -10,7 +10,6 @@ import numpy as np
 from nesht.errors import UserError
 from nesht.strategy.nes import Strategy
 from nesht.strategy.optimisers import Adam
-from nesht.strategy.schedules import Schedule
 from nesht.strategy.sparsify import HardThreshold
 from nesht.strategy.units import Units
 
@@ -39,10 +38,10 @@ def maximize(
     *,
     k: int | None = None,
     groups: np.ndarray | None = None,
-    memory: float = 0.9,
+    memory: float = 0.98,
     n: int = 64,
     sigma: float | str = 0.1,
-    lr: float | str = "cosine:0.1:0.01",
+    lr: float | str = "cosine:0.03:0.003",
     shaping: str = "centered_rank",
     generations: int = 200,
     seed: int = 0,
@@ -72,6 +71,8 @@ def maximize(
         raise UserError(f"generations must be at least 1, got {generations}.")
     if not 0 <= memory <= 1:
         raise UserError(f"memory must lie in [0, 1], got {memory}.")
+    if n < 2 or n % 2:
+        raise UserError(f"n must be an even number, at least 2, got {n}.")
     units = Units.weights(start.size) if groups is None else _grouped(np.asarray(groups), start.size)
     count = units.counts[0]
     if k is not None and not 1 <= k <= count:
@@ -79,8 +80,8 @@ def maximize(
     strategy = Strategy(
         units=units,
         n=n,
-        sigma=Schedule.parse(sigma, "sigma"),
-        lr=Schedule.parse(lr, "lr"),
+        sigma=sigma,
+        lr=lr,
         k=k or count,
         shaping=shaping,
         optimiser=Adam(),

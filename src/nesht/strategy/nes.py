@@ -62,11 +62,11 @@ class Strategy:
     """What may be cut."""
     n: int = 256
     """Members per generation."""
-    sigma: Schedule = field(default_factory=lambda: Schedule.parse(0.02))
+    sigma: Schedule | float | str = 0.02
     """Standard deviation of the perturbations."""
-    lr: Schedule = field(default_factory=lambda: Schedule.parse(0.01))
+    lr: Schedule | float | str = 0.01
     """Learning rate."""
-    beta: Schedule = field(default_factory=lambda: Schedule.parse(0.0))
+    beta: Schedule | float | str = 0.0
     """Fraction of the units of every pool that is cut."""
     k: int | None = None
     """How many units of every pool are kept; overrides beta."""
@@ -89,13 +89,14 @@ class Strategy:
         if self.shaping not in SHAPINGS:
             raise UserError(f"unknown shaping {self.shaping!r}; use one of {', '.join(SHAPINGS)}.")
         for name in ("sigma", "lr"):
-            schedule: Schedule = getattr(self, name)
+            schedule = self._schedule(name)
             if not (min(schedule.start, schedule.end) > 0 and np.isfinite([schedule.start, schedule.end]).all()):
                 raise UserError(f"{name} must stay positive, got {schedule.start} to {schedule.end}.")
-        if min(self.beta.start, self.beta.end) < 0 or not max(self.beta.start, self.beta.end) < 1:
+        beta = self._schedule("beta")
+        if min(beta.start, beta.end) < 0 or not max(beta.start, beta.end) < 1:
             raise UserError(
-                f"beta is the fraction of weights set to zero and must lie in [0, 1), got {self.beta.start}"
-                + ("." if self.beta.is_constant else f" to {self.beta.end}.")
+                f"beta is the fraction of weights set to zero and must lie in [0, 1), got {beta.start}"
+                + ("." if beta.is_constant else f" to {beta.end}.")
             )
         if self.k is not None and not 1 <= self.k <= min(self.units.counts, default=0):
             raise UserError(f"k must lie between 1 and the number of units, {min(self.units.counts)}, got {self.k}.")
@@ -104,18 +105,18 @@ class Strategy:
         """Return the state of new runs that start at theta, (runs, d), cut to k units as the algorithm demands."""
         xp = array_namespace(theta)
         zeros, start = xp.zeros_like(theta), np.zeros(len(seed))
-        theta, dense = self.sparsifier.split(theta, self.kept(start), self._like(theta, self.lr.at(start)))
+        theta, dense = self.sparsifier.split(theta, self.kept(start), self._like(theta, self._schedule("lr").at(start)))
         return State(theta, dense, zeros, zeros, np.asarray(seed), np.zeros(len(seed), np.int64))
 
     def ask(self, state: State, progress: np.ndarray) -> Population:
         """Return the members to evaluate; progress, (runs,) in [0, 1], is how much of the budget is spent."""
-        sigma = self._like(state.theta, self.sigma.at(progress))
+        sigma = self._like(state.theta, self._schedule("sigma").at(progress))
         return Population(state.theta, sigma, state.seed, state.generation, self.n, self.mirrored)
 
     def tell(self, state: State, population: Population, fitness: Array, progress: np.ndarray) -> tuple[State, Told]:
         """Return the state after one update by the members' fitness, (runs, n), higher is better."""
         xp = array_namespace(state.theta)
-        lr = self.lr.at(progress)
+        lr = self._schedule("lr").at(progress)
         rate = self._like(state.theta, lr)
         weights = SHAPINGS[self.shaping](fitness - self.sparsifier.penalty(population))
         gradient = nes_gradient(population, weights)
@@ -128,7 +129,7 @@ class Strategy:
         told = Told(
             gradient_norm=xp.sqrt(xp.sum(gradient * gradient, axis=1)),
             not_finite=np.asarray(xp.sum(xp.astype(~xp.isfinite(fitness), xp.int64), axis=1)),
-            sigma=self.sigma.at(progress),
+            sigma=self._schedule("sigma").at(progress),
             lr=lr,
         )
         return State(theta, dense, first, second, state.seed, state.generation + 1), told
@@ -141,12 +142,16 @@ class Strategy:
         """Return how many units are kept at each progress, one (runs,) array per pool."""
         if self.k is not None:
             return [np.full(len(progress), self.k) for _ in self.units.pools]
-        share = 1 - self.beta.at(progress)
+        share = 1 - self._schedule("beta").at(progress)
         return [np.maximum(1, np.rint(share * count)).astype(np.int64) for count in self.units.counts]
 
     def support(self, state: State, progress: np.ndarray) -> Array:
         """Mark the parameters of the k strongest units, (runs, d): what a threshold keeps, or would keep."""
         return strongest(state.theta, self.kept(progress), self.units)
+
+    def _schedule(self, name: str) -> Schedule:
+        value = getattr(self, name)
+        return value if isinstance(value, Schedule) else Schedule.parse(value, name)
 
     @staticmethod
     def _like(theta: Array, values: np.ndarray) -> Array:

@@ -30,6 +30,16 @@ class Distractors:
         return keys.generator(episode_seed, keys.Stream.NOISE)
 
 
+def plain_names(count: int) -> list[str]:
+    """Name the features of an environment that does not name them itself."""
+    return [f"feature {i}" for i in range(count)]
+
+
+def noisy_names(real: list[str], distractors: int) -> list[str]:
+    """Return the names of all features: the real ones, then the distractors."""
+    return real + [f"noise {i}" for i in range(distractors)]
+
+
 @dataclass(frozen=True)
 class RewardMask:
     """Which steps' rewards the learner gets to see; the others count as 0."""

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from nesht.errors import UserError, near_matches
-from nesht.tasks.imperfect import Distractors, RewardMask
+from nesht.tasks.imperfect import Distractors, RewardMask, noisy_names, plain_names
 from nesht.tasks.locomotion import LOCOMOTION, Locomotion
 from nesht.tasks.quiet import quiet_mujoco
 from nesht.tasks.wrappers import MaskReward, NoiseFeatures
@@ -72,7 +72,7 @@ class Task:
     @cached_property
     def feature_names(self) -> list[str]:
         """All features, real ones first."""
-        return self.spaces[0] + [f"noise {i}" for i in range(self.distractors.count(self.n_real))]
+        return noisy_names(self.spaces[0], self.distractors.count(self.n_real))
 
     @property
     def outputs(self) -> int:
@@ -109,6 +109,8 @@ def _imported(name: str) -> Factory | None:
     module, colon, attribute = name.partition(":")
     if not colon:
         return None
+    if "<" in name or module == "__main__":
+        raise UserError(f"the environment {name} cannot be found by its name; pass the function itself: env=make_env.")
     try:
         found: Any = importlib.import_module(module)
     except ImportError as error:
@@ -140,7 +142,7 @@ def _check_spaces(name: str, env: gymnasium.Env[Any, Any]) -> tuple[list[str], i
             "(wrap it in gymnasium.wrappers.FlattenObservation and pass the factory)."
         )
     names = env.get_wrapper_attr("feature_names") if env.has_wrapper_attr("feature_names") else None
-    features = list(names) if names is not None else [f"feature {i}" for i in range(observed.shape[0])]
+    features = list(names) if names is not None else plain_names(observed.shape[0])
     if len(features) != observed.shape[0]:
         raise UserError(f"{name} names {len(features)} features but observes {observed.shape[0]}.")
     if isinstance(acted, Discrete):

@@ -9,15 +9,16 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from nesht import keys
-from nesht.tasks.imperfect import Distractors, RewardMask
+from nesht.tasks.imperfect import Distractors, RewardMask, noisy_names, plain_names
 
 
 class NoiseFeatures(gymnasium.Wrapper[np.ndarray, Any, np.ndarray, Any], gymnasium.utils.RecordConstructorArgs):
     """Append `ratio` times as many N(0, 1) features as the environment has, fresh every step.
 
-    >>> env = NoiseFeatures(gymnasium.make("Hopper-v4"), ratio=10)
-    >>> env.observation_space.shape
-    (121,)
+    Examples:
+        >>> env = NoiseFeatures(gymnasium.make("Hopper-v4"), ratio=10)
+        >>> env.observation_space.shape
+        (121,)
     """
 
     def __init__(self, env: gymnasium.Env[np.ndarray, Any], ratio: float = 10.0):
@@ -31,6 +32,8 @@ class NoiseFeatures(gymnasium.Wrapper[np.ndarray, Any, np.ndarray, Any], gymnasi
         self.observation_space = Box(
             np.concatenate([space.low, -wide]), np.concatenate([space.high, wide]), dtype=np.float64
         )
+        real = env.get_wrapper_attr("feature_names") if env.has_wrapper_attr("feature_names") else None
+        self.feature_names = noisy_names(list(real or plain_names(space.shape[0])), self.n_noise)
         self._stream: np.random.Generator | None = None
 
     def reset(

@@ -65,8 +65,9 @@ class RunFolder:
         self.remember(config)
 
     def remember(self, config: Config) -> None:
-        """Write the options of the run."""
+        """Write the options of the run; a result that came from other ones is no longer its result."""
         write_file(self.path / CONFIG, config.to_toml().encode())
+        (self.path / SUMMARY).unlink(missing_ok=True)
 
     def save(self, run: Fleet, metrics: dict[str, int]) -> None:
         """Write a checkpoint of the run (a fleet of one) and keep the one before it.
@@ -109,10 +110,15 @@ def find_runs(path: Path) -> list[Path]:
     """Return the run folders at a path: the folder itself, or those of a fleet, by seed."""
     if is_run(path):
         return [path]
-    inner = [folder for folder in path.glob("seed-*") if is_run(folder)] if path.is_dir() else []
-    if not inner:
+    if not (runs := fleet_runs(path)):
         raise UserError(f"there is no run at {path}.")
-    return sorted(inner, key=lambda folder: int(folder.name.removeprefix("seed-")))
+    return runs
+
+
+def fleet_runs(path: Path) -> list[Path]:
+    """Return the run folders `seed-0`, `seed-1`, ... inside a folder, by seed."""
+    found = {folder: folder.name.removeprefix("seed-") for folder in path.glob("seed-*") if is_run(folder)}
+    return sorted((folder for folder, seed in found.items() if seed.isdigit()), key=lambda folder: int(found[folder]))
 
 
 def read_config(path: Path) -> Config:

@@ -19,10 +19,10 @@ from nesht.policies.saved import FILE as POLICY_FILE
 from nesht.policies.saved import Policy
 from nesht.presets import preset as preset_options
 from nesht.training.fleet import Fleet, advance, done, evaluate
-from nesht.training.folder import RunFolder, find_runs, read_config
+from nesht.training.folder import RunFolder, find_runs, fleet_runs, is_run, read_config
 from nesht.training.progress import ProgressDisplay
 from nesht.training.recorder import Record, Recorder, evaluation_record, records
-from nesht.training.setup import Setup, build
+from nesht.training.setup import DEFAULT_STEPS, Setup, build
 
 Callback = Callable[[Sequence[Record]], Any]
 
@@ -73,19 +73,21 @@ class _Run:
             self.recorder.write_evaluation(row)
 
 
-def train(*, preset: str = "tuned", seed: int = 0, out: str | Path | None = None, **options: Any) -> RunResult:
+def train(*, out: str | Path | None = None, config: Config | None = None, **options: Any) -> RunResult:
     """Train one policy.
 
-    >>> result = nesht.train(env="Hopper-v4", noise_ratio=10, beta=0.9, steps=1_000_000, out="runs/hopper")
-    >>> result.score, result.policy.used
-
     Args:
-        preset: options to start from, "tuned" or "paper".
-        seed: the same seed gives the same bits, on any number of threads.
         out: the run folder; without one nothing is written.
-        options: `overwrite`, `progress` and `callback` as in `train_fleet`, and any option of `nesht.Config`, by name.
+        config: options to start from, instead of a preset.
+        options: `preset`, `overwrite`, `progress` and `callback` as in `train_fleet`, and any option of `nesht.Config`,
+            by name.
+
+    Examples:
+        >>> result = nesht.train(env="Hopper-v4", noise_ratio=10, beta=0.9, steps=1_000_000, out="runs/hopper")
+        >>> result.score, result.policy.used
     """
-    return train_fleet([seed], preset=preset, out=out, **options)[0]
+    seed = options.pop("seed", (config or Config()).training.seed)
+    return train_fleet([seed], out=out, config=config, **options)[0]
 
 
 def train_fleet(
@@ -103,21 +105,23 @@ def train_fleet(
 
     Args:
         seeds: the seeds, each once.
-        preset: options to start from, "tuned" or "paper".
+        preset: options to start from, "tuned" or "paper"; not used with `config`.
         out: with one seed the run folder, with several the folder of their run folders (`seed-0`, ...).
         overwrite: replace runs that are already there.
         progress: show progress on standard error.
         callback: called after every generation with the records of all active runs.
-        config: a complete config instead of preset and options.
-        options: any option of `nesht.Config`, by name.
+        config: options to start from, instead of a preset.
+        options: any option of `nesht.Config`, by name; they override the preset or the config.
     """
     seeds = [int(seed) for seed in seeds]
     if not seeds or len(set(seeds)) != len(seeds):
         raise UserError(f"seeds must be given, each once, got {seeds}.")
     if config is None:
         env = options.get("env", "")
-        start = preset_options(preset, env if isinstance(env, str) else "")
-        config = Config().change(**{**start, **options})
+        config = Config().change(**preset_options(preset, env if isinstance(env, str) else ""))
+    config = config.change(**options)
+    if config.training.steps is config.training.generations is config.training.seconds is None:
+        config = config.change(steps=DEFAULT_STEPS)
     setups = [build(config.change(seed=seed)) for seed in seeds]
     folders = _start_folders(Path(out), setups, overwrite) if out is not None else [None] * len(seeds)
     runs = [
@@ -150,6 +154,7 @@ def resume(
     for folder_path, config in zip(paths, configs, strict=True):
         folder = RunFolder(folder_path)
         fleet, lengths, warning = folder.load(Fleet.new(setup, [config.training.seed]))
+        _check_budget(fleet, setup, options)
         if warning:
             print(f"nesht: {warning}", file=sys.stderr)
         if options:
@@ -160,9 +165,22 @@ def resume(
     return _train(Fleet.join(fleets), setup, runs, progress, callback)
 
 
+def _check_budget(fleet: Fleet, setup: Setup, options: dict[str, Any]) -> None:
+    """Refuse a new budget that the run has used up already."""
+    spent = {"steps": fleet.steps[0], "generations": fleet.state.generation[0], "seconds": fleet.seconds[0]}
+    for name, used in spent.items():
+        if options.get(name) is not None and options[name] <= used:
+            raise UserError(
+                f"seed {fleet.state.seed[0]} has used {used:g} {name} already, more than {options[name]:g}."
+            )
+
+
 def _start_folders(out: Path, setups: list[Setup], overwrite: bool) -> list[RunFolder | None]:
     """Open and claim all folders before anything is simulated."""
     paths = [out] if len(setups) == 1 else [out / f"seed-{setup.config.training.seed}" for setup in setups]
+    if fleet_runs(out) if len(setups) == 1 else is_run(out):
+        kind = "a fleet" if len(setups) == 1 else "a single run"
+        raise UserError(f"{out} already holds {kind}; choose another --out.")
     folders: list[RunFolder | None] = []
     try:
         for path, setup in zip(paths, setups, strict=True):

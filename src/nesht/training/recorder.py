@@ -11,7 +11,6 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from nesht.errors import UserError
 from nesht.training.fleet import Fleet, Generation
 from nesht.training.folder import METRICS
 from nesht.training.setup import Setup
@@ -47,12 +46,13 @@ def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list
     """Return what one generation did, one record per run.
 
     Fitness is that of the generation's members, everything about weights is of the policy after its update.
-    `real_share` is the share of nonzero input weights that read real features.
+    `real_share` is the share of nonzero input weights that read real features, where there are any others.
     """
     theta = after.state.theta
     nonzero = setup.policy.input_weights(theta) != 0
     used = nonzero.any(axis=1)
     on_real, on_all = nonzero[:, :, : setup.task.n_real].sum(axis=(1, 2)), nonzero.sum(axis=(1, 2))
+    noisy = setup.task.n_real < setup.policy.inputs
     finite = np.where(np.isfinite(what.fitness), what.fitness, np.nan)
     rows = []
     for i in range(len(after)):
@@ -73,7 +73,7 @@ def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list
             np.count_nonzero(theta[i]),
             used[i].sum(),
             used[i, : setup.task.n_real].sum(),
-            on_real[i] / on_all[i] if on_all[i] else math.nan,
+            on_real[i] / on_all[i] if on_all[i] and noisy else math.nan,
             after.diverged[i],
         )
         rows.append({name: _number(value) for name, value in zip(COLUMNS, values, strict=True)})
@@ -143,8 +143,6 @@ def _number(value: Any) -> int | float | None:
 
 
 def _tensorboard(folder: Path) -> Any:
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError:
-        raise UserError("TensorBoard output needs `pip install 'nesht[tensorboard]'`.") from None
+    from tensorboardX import SummaryWriter  # an extra; `setup.build` has checked that it is there
+
     return SummaryWriter(str(folder / "tensorboard"))

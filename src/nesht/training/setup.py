@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from nesht import keys
 from nesht.config import Config, check_kinds
@@ -66,7 +67,7 @@ def build(config: Config) -> Setup:
     options = config.policy
     policy = Network(len(task.feature_names), task.outputs, options.hidden, options.bias, task.discrete)
     budget = _budget(config)
-    every = config.training.eval_every or max(1, (budget.steps or DEFAULT_STEPS) // 100)
+    every = config.training.eval_every or max(1, (budget.steps or 0) // 100)
     return Setup(config, task, policy, _strategy(config, policy), budget, every)
 
 
@@ -93,9 +94,9 @@ def _strategy(config: Config, policy: Network) -> Strategy:
     return Strategy(
         units=units if cuts else Units.weights(policy.size),
         n=options.n,
-        sigma=Schedule.parse(options.sigma, "sigma"),
-        lr=Schedule.parse(options.lr, "lr"),
-        beta=Schedule.parse(options.beta, "beta") if cuts else Schedule.parse(0.0),
+        sigma=options.sigma,
+        lr=options.lr,
+        beta=options.beta if cuts else 0.0,
         k=options.k if cuts else None,
         mirrored=options.mirrored,
         shaping=options.shaping,
@@ -161,6 +162,8 @@ def _check_ranges(config: Config) -> None:
         (runtime.slots is None or runtime.slots >= 1, f"slots must be at least 1, got {runtime.slots}."),
         (runtime.checkpoint_seconds >= 0, "checkpoint_seconds must be 0 or more."),
     ]
+    if runtime.tensorboard and find_spec("tensorboardX") is None:
+        raise UserError("TensorBoard output needs `pip install 'nesht[tensorboard]'`.")
     for fine, sentence in rules:
         if not fine:
             raise UserError(sentence)
