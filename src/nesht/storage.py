@@ -67,7 +67,7 @@ def read_arrays(kind: str, path: Path) -> tuple[dict[str, np.ndarray], dict[str,
         raise
     except (SafetensorError, OSError, ValueError) as error:
         raise DamagedFileError(f"{path} is not a nesht {kind} file or is damaged ({error}).") from error
-    if about.get("kind") != kind:
+    if not isinstance(about, dict) or about.get("kind") != kind:
         raise DamagedFileError(f"{path} is not a nesht {kind} file.")
     if about.get("digest") != _digest(kind, arrays, about.get("facts", "")):
         raise DamagedFileError(f"{path} is damaged: its content does not match its digest.")

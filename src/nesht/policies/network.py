@@ -124,6 +124,8 @@ class Network:
         if scope == "per-layer":
             return Units(self.size, tuple(positions for name, positions in single.items() if name.endswith("weight")))
         names = scope.split(",")
+        if len(set(names)) < len(names):
+            raise UserError(f"scope names a block twice: {scope!r}.")
         if unknown := [name for name in names if name not in single]:
             known = ", ".join([*SCOPES, *single])
             raise UserError(f"scope: no block {unknown[0]!r}; use {known} (several blocks separated by commas).")

@@ -35,7 +35,7 @@ class Policy:
 
     def __call__(self, observation: np.ndarray) -> np.ndarray:
         """Return the action for an observation, (features,), or the actions for (batch, features)."""
-        features = np.asarray(observation, dtype=np.float64)
+        features = np.asarray(observation, dtype=np.float64, order="C")  # the order of a sum is part of its bits
         if features.ndim not in (1, 2) or features.shape[-1] != self.network.inputs:
             raise ValueError(f"this policy takes {self.network.inputs} features, got the shape {features.shape}")
         rows = np.atleast_2d(features)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nesht.errors import UserError
+from nesht.keys import WORD
 from nesht.strategy.nes import Strategy
 from nesht.strategy.optimisers import Adam
 from nesht.strategy.sparsify import HardThreshold
@@ -38,10 +39,10 @@ def maximize(
     *,
     k: int | None = None,
     groups: np.ndarray | None = None,
-    memory: float = 0.98,
+    memory: float = 0.9,
     n: int = 64,
     sigma: float | str = 0.1,
-    lr: float | str = "cosine:0.03:0.003",
+    lr: float | str = "cosine:0.05:0.005",
     shaping: str = "centered_rank",
     generations: int = 200,
     seed: int = 0,
@@ -67,6 +68,10 @@ def maximize(
     start = np.array(x0, dtype=np.float64)
     if start.ndim != 1 or start.size == 0:
         raise UserError(f"x0 must be a vector with at least one entry, got shape {np.shape(x0)}.")
+    if not np.isfinite(start).all():
+        raise UserError("x0 must be finite.")
+    if not 0 <= seed < WORD:
+        raise UserError(f"seed must lie in [0, 2**32), got {seed}.")
     if generations < 1:
         raise UserError(f"generations must be at least 1, got {generations}.")
     if not 0 <= memory <= 1:

@@ -93,13 +93,14 @@ class Strategy:
             if not (min(schedule.start, schedule.end) > 0 and np.isfinite([schedule.start, schedule.end]).all()):
                 raise UserError(f"{name} must stay positive, got {schedule.start} to {schedule.end}.")
         beta = self._schedule("beta")
-        if min(beta.start, beta.end) < 0 or not max(beta.start, beta.end) < 1:
+        if not (0 <= beta.start < 1 and 0 <= beta.end < 1):
             raise UserError(
                 f"beta is the fraction of weights set to zero and must lie in [0, 1), got {beta.start}"
                 + ("." if beta.is_constant else f" to {beta.end}.")
             )
-        if self.k is not None and not 1 <= self.k <= min(self.units.counts, default=0):
-            raise UserError(f"k must lie between 1 and the number of units, {min(self.units.counts)}, got {self.k}.")
+        most = min(self.units.counts, default=0)
+        if self.k is not None and not 1 <= self.k <= most:
+            raise UserError(f"k must lie between 1 and the number of units, {most}, got {self.k}.")
 
     def init(self, theta: Array, seed: np.ndarray) -> State:
         """Return the state of new runs that start at theta, (runs, d), cut to k units as the algorithm demands."""
@@ -115,6 +116,8 @@ class Strategy:
 
     def tell(self, state: State, population: Population, fitness: Array, progress: np.ndarray) -> tuple[State, Told]:
         """Return the state after one update by the members' fitness, (runs, n), higher is better."""
+        if tuple(fitness.shape) != (len(state.seed), self.n):
+            raise ValueError(f"fitness must be (runs, n) = {(len(state.seed), self.n)}, got {tuple(fitness.shape)}")
         xp = array_namespace(state.theta)
         lr = self._schedule("lr").at(progress)
         rate = self._like(state.theta, lr)

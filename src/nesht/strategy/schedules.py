@@ -13,7 +13,7 @@ import numpy as np
 
 from nesht.errors import UserError
 
-KINDS = ("constant", "linear", "exponential", "cosine")
+KINDS = ("linear", "exponential", "cosine")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Schedule:
         except (TypeError, ValueError):
             raise UserError(f"{name} must be a number or kind:start:end (linear:0.02:0.005), got {text!r}.") from None
         if kind not in KINDS:
-            raise UserError(f"{name}: unknown schedule {kind!r}; use one of {', '.join(KINDS[1:])}.")
+            raise UserError(f"{name}: unknown schedule {kind!r}; use one of {', '.join(KINDS)}.")
         if kind == "exponential" and min(schedule.start, schedule.end) <= 0:
             raise UserError(f"{name}: an exponential schedule needs positive ends, got {text!r}.")
         return schedule

@@ -33,9 +33,9 @@ def standardize(fitness: Array) -> Array:
     centred = worst_if_not_finite(fitness)
     centred = centred - xp.mean(centred, axis=1, keepdims=True)
     scale = xp.sqrt(xp.mean(centred * centred, axis=1, keepdims=True))
-    # Rounding leaves a scale of the size of the last bit where all members are equal: that is no signal.
+    # Rounding leaves a scale of the size of the last bits where all members are equal: that is no signal.
     size = xp.max(xp.abs(worst_if_not_finite(fitness)), axis=1, keepdims=True)
-    flat = scale <= 1e-14 * size
+    flat = scale <= 64 * xp.finfo(fitness.dtype).eps * size
     return xp.where(flat, xp.zeros_like(centred), centred / xp.where(flat, xp.ones_like(scale), scale))
 
 
