@@ -174,7 +174,8 @@ def test_loading_and_using_a_policy_loads_no_training_code(tmp_path: Path) -> No
     program = (
         "import sys, nesht\n"
         "print(*nesht.load_policy(sys.argv[1])([1, 2, 3, 4, 5]))\n"
-        "print(*[name for name in sys.modules if name.startswith(('nesht.training', 'nesht.engines', 'nesht.cli'))])\n"
+        "rooms = ('nesht.training', 'nesht.engines', 'nesht.strategy', 'nesht.cli')\n"
+        "print(*[name for name in sys.modules if name.startswith(rooms)])\n"
         "print('torch' in sys.modules, 'mujoco' in sys.modules)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "p")]

@@ -23,7 +23,7 @@ def bowl(x: np.ndarray) -> float:
 
 @pytest.mark.parametrize("memory", [0.0, 0.9])
 def test_the_support_of_a_sparse_optimum_is_found(memory: float) -> None:
-    result = maximize(hill, np.zeros(D), k=4, memory=memory, n=32, generations=120)
+    result = maximize(hill, np.zeros(D), k=4, memory=memory, n=32, lr="cosine:0.1:0.01", generations=120)
     assert result.support.tolist() == [3, 11, 12, 30]
     assert np.allclose(result.x, TRUE, atol=0.1)
     assert result.fun == hill(result.x)
@@ -31,7 +31,7 @@ def test_the_support_of_a_sparse_optimum_is_found(memory: float) -> None:
 
 def test_the_support_is_found_under_noise() -> None:
     rng = np.random.default_rng(0)
-    result = maximize(lambda x: hill(x) + 0.5 * rng.standard_normal(), np.zeros(D), k=4, sigma=0.2, generations=150)
+    result = maximize(lambda x: hill(x) + 0.5 * rng.standard_normal(), np.zeros(D), k=4)
     assert result.support.tolist() == [3, 11, 12, 30]
 
 
@@ -40,11 +40,11 @@ def test_a_function_that_is_sometimes_nan_can_be_maximised() -> None:
     assert result.support.tolist() == [3, 11, 12, 30]
 
 
-def test_groups_are_kept_or_dropped_whole() -> None:
+def test_groups_are_kept_or_dropped_whole_and_the_right_ones_found() -> None:
     groups = np.arange(D) % 10  # scattered: group 3 is 3, 13, 23, 33
     top = np.where(np.isin(groups, [3, 7]), 0.7, 0.0)
-    top[[0, 1]] = 1.0  # stronger entries, but alone in their groups
-    result = maximize(lambda x: -float(((x - top) ** 2).sum()), np.zeros(D), k=2, groups=groups, n=32, generations=120)
+    top[[0, 1]] = 0.4  # of some use too, but alone in their groups
+    result = maximize(lambda x: -float(((x - top) ** 2).sum()), np.zeros(D), k=2, groups=groups, n=32, generations=150)
     assert result.support.tolist() == np.flatnonzero(np.isin(groups, [3, 7])).tolist()
 
 

@@ -182,6 +182,43 @@ def test_weight_decay_shrinks_by_lr_times_decay_per_generation(array: Maker) -> 
         assert np.allclose(np.asarray(state.theta), 2 * 0.95**count, rtol=1e-14)
 
 
+def test_weight_decay_shrinks_what_is_remembered_too(array: Maker) -> None:
+    hard = HardThreshold(UNITS, memory=1.0)
+    strategy = Strategy(UNITS, n=4, k=1, lr=Schedule.parse(0.1), weight_decay=0.5, sparsifier=hard)
+    start = np.arange(1.0, D + 1)[None]
+    state, _ = generation(strategy, strategy.init(array(start), np.array([0])), array, np.zeros((1, 4)))
+    assert np.allclose(np.asarray(state.dense), 0.95 * start, rtol=1e-14)
+
+
+def test_the_path_is_that_of_the_optimiser_along_the_gradients(array: Maker) -> None:
+    b1, b2, epsilon, lr = 0.9, 0.999, 1e-8, 0.05
+    strategy = Strategy(UNITS, n=8, lr=Schedule.parse(lr), shaping="centered_rank", optimiser=Adam(b1, b2, epsilon))
+    state = strategy.init(array(np.zeros((1, D))), np.array([3]))
+    x, m, v = np.zeros(D), np.zeros(D), np.zeros(D)
+    for t in range(1, 11):
+        population = strategy.ask(state, np.zeros(1))
+        members = np.asarray(population.members())
+        ranks = (-((members - 1) ** 2).sum(axis=2))[0].argsort().argsort() / 7 - 0.5
+        g = ((members[0] - x) * ranks[:, None]).sum(axis=0) / (8 * 0.02**2)
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g**2
+        x = x + lr * (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + epsilon)
+        state, _ = generation(strategy, state, array)
+        assert np.allclose(np.asarray(state.theta)[0], x, rtol=1e-9, atol=1e-12)
+
+
+def test_options_can_be_numbers_text_or_schedules() -> None:
+    path = []
+    options: list[dict[str, Any]] = [
+        {"sigma": 0.1, "lr": "linear:1:2", "beta": "0.5"},
+        {"sigma": Schedule.parse("0.1"), "lr": Schedule.parse("linear:1:2"), "beta": 0.5},
+    ]
+    for written in options:
+        strategy = Strategy(UNITS, n=4, **written, sparsifier=HARD)
+        path.append(generation(strategy, strategy.init(np.zeros((1, D)), np.array([0])), np.array)[0].theta)
+    assert (path[0] == path[1]).all()
+    assert np.count_nonzero(path[0]) == 3
+
+
 @pytest.mark.parametrize("shaping", SHAPINGS)
 def test_fitness_rises(array: Maker, shaping: str) -> None:
     strategy = Strategy(UNITS, n=20, sigma=Schedule.parse(0.1), lr=Schedule.parse(0.1), shaping=shaping)

@@ -39,7 +39,7 @@ def maximize(
     *,
     k: int | None = None,
     groups: np.ndarray | None = None,
-    memory: float = 0.9,
+    memory: float = 0.95,
     n: int = 64,
     sigma: float | str = 0.1,
     lr: float | str = "cosine:0.05:0.005",
