@@ -1,7 +1,8 @@
 """Does it learn? HalfCheetah x10 with nine tenths of the rewards missing: nesht's own method against vanilla NES.
 
-Both use the `tuned` preset; NES differs in that nothing is cut, and in its learning rate, which was chosen for it among
-the same values on held-out seeds. Runs are resumable: what is already in `--runs` is not trained again.
+Both use the `tuned` preset; NES differs in that nothing is cut, and in its learning rate: of 0.0004, 0.0008 and 0.0016 it
+scored 213, 433 and 143 on the held-out seed 1000 after 2 million steps (nesht, at 0.0016: 1204), so it gets 0.0008. This
+is a check that the library learns, not the paper's table. Runs are resumable: what is in `--runs` is not trained again.
 
     python benchmarks/learns.py --seeds 0-2 --steps 3_000_000
 """
@@ -26,7 +27,7 @@ from nesht.training.folder import find_runs
 TASK: dict[str, Any] = {"env": "HalfCheetah-v4", "noise_ratio": 10, "reward_keep": 0.1}
 METHODS: dict[str, dict[str, Any]] = {
     "nesht": {},
-    "nes": {"sparsifier": "none"},
+    "nes": {"sparsifier": "none", "lr": 0.0008},
 }
 
 
