@@ -1,8 +1,9 @@
 """Does it learn? HalfCheetah x10 with nine tenths of the rewards missing: nesht's own method against vanilla NES.
 
-Both use the `tuned` preset; NES differs in that nothing is cut, and in its learning rate: of 0.0004, 0.0008 and 0.0016 it
-scored 213, 433 and 143 on the held-out seed 1000 after 2 million steps (nesht, at 0.0016: 1204), so it gets 0.0008. This
-is a check that the library learns, not the paper's table. Runs are resumable: what is in `--runs` is not trained again.
+Both use the `tuned` preset; NES differs in that nothing is cut, and in its learning rate: of 0.0004, 0.0008 and 0.0016
+it scored 213, 433 and 143 on the held-out seed 1000 after 2 million steps (nesht, at 0.0016: 1204), so it gets 0.0008.
+This is a check that the library learns, not the paper's table. Runs are resumable: what is in `--runs` is not trained
+again.
 
     python benchmarks/learns.py --seeds 0-2 --steps 3_000_000
 """
