@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from nesht.strategy import (
-    SPARSIFIERS,
     HardThreshold,
     L1Penalty,
     NoSparsity,
@@ -127,7 +126,3 @@ def test_none_never_cuts(array: Maker) -> None:
     start = strategy.init(array(THETA), np.array([0, 1]))
     assert (np.asarray(start.theta) == THETA).all()
     assert (np.asarray(strategy.finish(run(array, NoSparsity(), hill), NOW).theta) != 0).all()
-
-
-def test_every_name_of_a_sparsifier_is_tested_here() -> None:
-    assert set(SPARSIFIERS) == {"hard", "once", "l1", "soft", "none"}

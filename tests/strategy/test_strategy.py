@@ -94,7 +94,6 @@ def test_the_start_is_cut_to_k_as_well(array: Maker) -> None:
     strategy = Strategy(UNITS, k=2, sparsifier=HARD)
     state = strategy.init(array([[1.0, -5.0, 2.0, 4.0, 0.0, 3.0]]), np.array([0]))
     assert np.asarray(state.theta).tolist() == [[0, -5, 0, 4, 0, 0]]
-    assert np.asarray(strategy.support(state, np.zeros(1))).tolist() == [[False, True, False, True, False, False]]
 
 
 def test_members_that_broke_are_counted_and_cost_only_themselves(array: Maker) -> None:

@@ -7,7 +7,6 @@ from nesht.strategy.perturb import Population
 from nesht.strategy.schedules import Schedule
 from nesht.strategy.shaping import SHAPINGS
 from nesht.strategy.sparsify import (
-    SPARSIFIERS,
     HardThreshold,
     L1Penalty,
     NoSparsity,
@@ -21,7 +20,6 @@ __all__ = [
     "OPTIMISERS",
     "SGD",
     "SHAPINGS",
-    "SPARSIFIERS",
     "Adam",
     "HardThreshold",
     "L1Penalty",

@@ -22,7 +22,7 @@ from nesht.strategy.optimisers import SGD, Optimiser
 from nesht.strategy.perturb import Array, Population
 from nesht.strategy.schedules import Schedule
 from nesht.strategy.shaping import SHAPINGS
-from nesht.strategy.sparsify import NoSparsity, Sparsifier, strongest
+from nesht.strategy.sparsify import NoSparsity, Sparsifier
 from nesht.strategy.units import Units
 
 
@@ -147,10 +147,6 @@ class Strategy:
             return [np.full(len(progress), self.k) for _ in self.units.pools]
         share = 1 - self._schedule("beta").at(progress)
         return [np.maximum(1, np.rint(share * count)).astype(np.int64) for count in self.units.counts]
-
-    def support(self, state: State, progress: np.ndarray) -> Array:
-        """Mark the parameters of the k strongest units, (runs, d): what a threshold keeps, or would keep."""
-        return strongest(state.theta, self.kept(progress), self.units)
 
     def _schedule(self, name: str) -> Schedule:
         value = getattr(self, name)

@@ -127,6 +127,3 @@ def hard_threshold(theta: Array, k: list[Array], units: Units) -> Array:
     """Return the nearest point to theta with at most k nonzero units: all but the strongest become exactly 0."""
     xp = array_namespace(theta)
     return xp.where(strongest(theta, k, units), theta, xp.zeros_like(theta))
-
-
-SPARSIFIERS = ("hard", "once", "l1", "soft", "none")

@@ -35,6 +35,7 @@ COLUMNS = (
     "features_used",
     "real_features_used",
     "real_share",
+    "not_finite",
     "diverged",
 )
 
@@ -74,6 +75,7 @@ def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list
             used[i].sum(),
             used[i, : setup.task.n_real].sum(),
             on_real[i] / on_all[i] if on_all[i] and noisy else math.nan,
+            what.told.not_finite[i],
             after.diverged[i],
         )
         rows.append({name: _number(value) for name, value in zip(COLUMNS, values, strict=True)})

@@ -14,8 +14,7 @@ from nesht.engines import Engine, choose_engine, make_engine
 from nesht.errors import UserError
 from nesht.policies.network import Network
 from nesht.strategy import (
-    SGD,
-    Adam,
+    OPTIMISERS,
     HardThreshold,
     L1Penalty,
     NoSparsity,
@@ -100,7 +99,7 @@ def _strategy(config: Config, policy: Network) -> Strategy:
         k=options.k if cuts else None,
         mirrored=options.mirrored,
         shaping=options.shaping,
-        optimiser=Adam() if options.optimiser == "adam" else SGD(options.momentum),
+        optimiser=OPTIMISERS[options.optimiser](**({"momentum": options.momentum} if options.momentum else {})),
         weight_decay=options.weight_decay,
         sparsifier=sparsifiers[options.sparsifier](),
     )
