@@ -74,14 +74,12 @@ def maximize(
         raise UserError(f"seed must lie in [0, 2**32), got {seed}.")
     if generations < 1:
         raise UserError(f"generations must be at least 1, got {generations}.")
-    if not 0 <= memory <= 1:
-        raise UserError(f"memory must lie in [0, 1], got {memory}.")
     if n < 2 or n % 2:
         raise UserError(f"n must be an even number, at least 2, got {n}.")
     units = Units.weights(start.size) if groups is None else _grouped(np.asarray(groups), start.size)
     count = units.counts[0]
-    if k is not None and not 1 <= k <= count:
-        raise UserError(f"k must lie between 1 and {count}, got {k}.")
+    if k is not None and not (isinstance(k, (int, np.integer)) and 1 <= k <= count):
+        raise UserError(f"k must be a whole number between 1 and {count}, got {k}.")
     strategy = Strategy(
         units=units,
         n=n,
@@ -103,7 +101,9 @@ def maximize(
         if callback is not None and callback(generation, state.theta[0].copy(), history[-1]):
             break
     x = state.theta[0]
-    return MaximizeResult(x, np.flatnonzero(x), float(f(x)), len(history) * n + 1, len(history), np.array(history))
+    return MaximizeResult(
+        x, np.flatnonzero(x), float(f(x.copy())), len(history) * n + 1, len(history), np.array(history)
+    )
 
 
 def _grouped(groups: np.ndarray, size: int) -> Units:

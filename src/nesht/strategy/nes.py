@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, to_device
 
 from nesht.errors import UserError
 from nesht.strategy.gradient import nes_gradient
@@ -98,6 +98,8 @@ class Strategy:
                 f"beta is the fraction of weights set to zero and must lie in [0, 1), got {beta.start}"
                 + ("." if beta.is_constant else f" to {beta.end}.")
             )
+        if not 0 <= self.weight_decay < np.inf:
+            raise UserError(f"weight_decay must be 0 or more, got {self.weight_decay}.")
         most = min(self.units.counts, default=0)
         if self.k is not None and not 1 <= self.k <= most:
             raise UserError(f"k must lie between 1 and the number of units, {most}, got {self.k}.")
@@ -105,6 +107,11 @@ class Strategy:
     def init(self, theta: Array, seed: np.ndarray) -> State:
         """Return the state of new runs that start at theta, (runs, d), cut to k units as the algorithm demands."""
         xp = array_namespace(theta)
+        if tuple(theta.shape) != (len(seed), self.units.size) or not xp.isdtype(theta.dtype, "real floating"):
+            shape = (len(seed), self.units.size)
+            raise ValueError(
+                f"theta must be floats of shape (runs, d) = {shape}, got {theta.dtype} {tuple(theta.shape)}"
+            )
         zeros, start = xp.zeros_like(theta), np.zeros(len(seed))
         theta, dense = self.sparsifier.split(theta, self.kept(start), self._like(theta, self._schedule("lr").at(start)))
         return State(theta, dense, zeros, zeros, np.asarray(seed), np.zeros(len(seed), np.int64))
@@ -131,7 +138,7 @@ class Strategy:
         theta, dense = self.sparsifier.split(dense, self.kept(progress), rate)
         told = Told(
             gradient_norm=xp.sqrt(xp.sum(gradient * gradient, axis=1)),
-            not_finite=np.asarray(xp.sum(xp.astype(~xp.isfinite(fitness), xp.int64), axis=1)),
+            not_finite=np.asarray(to_device(xp.sum(xp.astype(~xp.isfinite(fitness), xp.int64), axis=1), "cpu")),
             sigma=self._schedule("sigma").at(progress),
             lr=lr,
         )

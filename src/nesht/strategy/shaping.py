@@ -30,12 +30,11 @@ def raw(fitness: Array) -> Array:
 def standardize(fitness: Array) -> Array:
     """Zero mean and unit standard deviation within each run."""
     xp = array_namespace(fitness)
-    centred = worst_if_not_finite(fitness)
-    centred = centred - xp.mean(centred, axis=1, keepdims=True)
+    fitness = worst_if_not_finite(fitness)
+    centred = fitness - xp.mean(fitness, axis=1, keepdims=True)
     scale = xp.sqrt(xp.mean(centred * centred, axis=1, keepdims=True))
-    # Rounding leaves a scale of the size of the last bits where all members are equal: that is no signal.
-    size = xp.max(xp.abs(worst_if_not_finite(fitness)), axis=1, keepdims=True)
-    flat = scale <= 64 * xp.finfo(fitness.dtype).eps * size
+    # Where all members are equal, rounding still leaves a scale of the size of the last bits: that is no signal.
+    flat = xp.max(fitness, axis=1, keepdims=True) == xp.min(fitness, axis=1, keepdims=True)
     return xp.where(flat, xp.zeros_like(centred), centred / xp.where(flat, xp.ones_like(scale), scale))
 
 

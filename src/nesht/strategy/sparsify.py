@@ -19,6 +19,7 @@ from typing import Protocol
 
 from array_api_compat import array_namespace
 
+from nesht.errors import UserError
 from nesht.strategy.gradient import per_member
 from nesht.strategy.perturb import Array, Population
 from nesht.strategy.units import Units, largest
@@ -63,6 +64,10 @@ class HardThreshold(NoSparsity):
 
     units: Units
     memory: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.memory <= 1:
+            raise UserError(f"memory must lie in [0, 1], got {self.memory}.")
 
     def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
         """The policy is the k strongest units of the accumulator; what is cut fades by `memory`."""
