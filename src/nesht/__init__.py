@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from nesht.policies.saved import Policy, load_policy
     from nesht.strategy import Strategy, maximize
     from nesht.tasks.wrappers import MaskReward, NoiseFeatures
-    from nesht.training.loop import RunResult, resume, train, train_fleet
+    from nesht.training.api import resume, train, train_fleet
+    from nesht.training.loop import RunResult
 
 _HOME = {
     "Config": "nesht.config",
@@ -30,9 +31,9 @@ _HOME = {
     "Strategy": "nesht.strategy",
     "load_policy": "nesht.policies.saved",
     "maximize": "nesht.strategy",
-    "resume": "nesht.training.loop",
-    "train": "nesht.training.loop",
-    "train_fleet": "nesht.training.loop",
+    "resume": "nesht.training.api",
+    "train": "nesht.training.api",
+    "train_fleet": "nesht.training.api",
 }
 
 __all__ = [

@@ -38,7 +38,7 @@ class Train:
 
     def execute(self) -> None:
         """Train and say what came out."""
-        from nesht.training.loop import train_fleet
+        from nesht.training.api import train_fleet
 
         config = self.options
         seeds = parse_seeds(self.seeds) if self.seeds else [config.training.seed]
@@ -68,7 +68,7 @@ class Resume:
 
     def execute(self) -> None:
         """Resume and say what came out."""
-        from nesht.training.loop import resume
+        from nesht.training.api import resume
 
         names = ("steps", "generations", "seconds", "threads", "engine")
         changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
