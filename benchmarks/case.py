@@ -41,7 +41,9 @@ class Case:
     generations: int
     """Generations in one measurement of nesht and of the bare physics."""
     seconds: float
-    """About how long one measurement of a peer takes."""
+    """How long a peer is measured, at least; it finishes the generation it is in."""
+    peer_members: int
+    """Members of a peer's generation. Where all episodes are equally long, fewer members give the same speed sooner."""
 
     @property
     def warm(self) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from case import MEMBERS, SIGMA, THREADS, Case, Measurement, make_env
+from case import SIGMA, THREADS, Case, Measurement, make_env
 
 
 def measure(case: Case) -> Measurement:
@@ -54,7 +54,7 @@ def _measure(case: Case, normalise: bool) -> Measurement:
             problem.set_observation_stats(stats)
         searcher = PGPE(
             problem,
-            popsize=MEMBERS,
+            popsize=case.peer_members,
             center_init=torch.as_tensor(case.parameters() if normalise else case.raw_parameters(), dtype=torch.float32),
             stdev_init=SIGMA,
             center_learning_rate=0.0032,
@@ -68,6 +68,6 @@ def _measure(case: Case, normalise: bool) -> Measurement:
             generations += 1
         seconds = time.perf_counter() - start
         steps = int(searcher.status["total_interaction_count"]) - before
-        return Measurement(steps, seconds, note=f"{steps / generations / MEMBERS:.0f} steps per episode")
+        return Measurement(steps, seconds, note=f"{steps / generations / case.peer_members:.0f} steps per episode")
     finally:
         ray.shutdown()

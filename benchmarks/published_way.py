@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 from torch import nn
 
-from case import MEMBERS, SIGMA, THREADS, Case, Measurement, make_env
+from case import SIGMA, THREADS, Case, Measurement, make_env
 
 
 def perturbed(policy: nn.Module, direction: torch.Tensor, sign: float) -> nn.Module:
@@ -43,13 +43,13 @@ def rollout(env_name: str, policy: nn.Module) -> tuple[float, int]:
 
 def generation(case: Case, policy: nn.Module, optimiser: torch.optim.Optimizer, parallel: Callable[..., Any]) -> int:
     """Run one generation of NES with centred ranks and Adam; returns its steps."""
-    size = nn.utils.parameters_to_vector(policy.parameters()).numel()
-    directions = torch.randn(MEMBERS // 2, size).repeat_interleave(2, dim=0)
-    signs = torch.tensor([1.0, -1.0]).repeat(MEMBERS // 2)
+    n, size = case.peer_members, nn.utils.parameters_to_vector(policy.parameters()).numel()
+    directions = torch.randn(n // 2, size).repeat_interleave(2, dim=0)
+    signs = torch.tensor([1.0, -1.0]).repeat(n // 2)
     members = [perturbed(policy, direction, float(sign)) for direction, sign in zip(directions, signs, strict=True)]
     rewards, steps = zip(*parallel(delayed(rollout)(case.env, member) for member in members), strict=True)
-    ranks = torch.tensor(rewards).argsort().argsort() / (MEMBERS - 1) - 0.5
-    gradient = (ranks * signs) @ directions / (MEMBERS * SIGMA)
+    ranks = torch.tensor(rewards).argsort().argsort() / (n - 1) - 0.5
+    gradient = (ranks * signs) @ directions / (n * SIGMA)
     optimiser.zero_grad()
     at = 0
     for parameter in policy.parameters():
@@ -74,4 +74,4 @@ def measure(case: Case) -> Measurement:
             generations += 1
         seconds = time.perf_counter() - start
     get_reusable_executor().shutdown()  # or its processes linger for minutes
-    return Measurement(steps, seconds, note=f"{steps / generations / MEMBERS:.0f} steps per episode")
+    return Measurement(steps, seconds, note=f"{steps / generations / case.peer_members:.0f} steps per episode")
