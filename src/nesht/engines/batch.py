@@ -118,6 +118,7 @@ class _Worker:
         self.mean, self.scale = np.zeros((slots, n)), np.ones((slots, n))
         self.features, self.shift = np.zeros((slots, n)), np.zeros((slots, n))
         self.total, self.squares = np.zeros((slots, n)), np.zeros((slots, n))
+        self.scratch = np.zeros((slots, n))
         self.noise = np.zeros((slots, AHEAD, n - self.n_real))
         self.streams: list[np.random.Generator | None] = [None] * slots
         self.kept = np.zeros((slots, self.limit), bool)
@@ -182,7 +183,10 @@ class _Worker:
         if self.noise.size:
             features[:, self.n_real :] = self.noise[:busy, tick]
         self._gather_moments(busy)
-        seen = (features - self.mean[:busy]) * self.scale[:busy] if normalise else features
+        seen = features
+        if normalise:
+            seen = np.subtract(features, self.mean[:busy], out=self.scratch[:busy])
+            seen *= self.scale[:busy]
         action = self.policy.forward(self.parameters[:busy], seen)
         self.ctrl[:busy] = action
         before = qpos[:, 0].copy()
@@ -202,7 +206,7 @@ class _Worker:
         first = self.steps[:busy] == 0
         if first.any():
             shift[first] = features[first]
-        difference = features - shift
+        difference = np.subtract(features, shift, out=self.scratch[:busy])
         self.total[:busy] += difference
         difference *= difference
         self.squares[:busy] += difference
