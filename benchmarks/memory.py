@@ -50,7 +50,13 @@ def main() -> None:
 
     peak, met = float(child.stdout.split()[-1]), float(child.stdout.split()[-1]) < TARGET_MB
     print(f"peak resident memory {peak:.0f} MB, target below {TARGET_MB} MB: {'met' if met else 'MISSED'}")
-    report = {"command": " ".join(["python", *sys.argv]), **describe(), "options": OPTIONS, "peak_mb": peak, "met": met}
+    report = {
+        "command": " ".join(["python benchmarks/memory.py", *sys.argv[1:]]),
+        **describe(),
+        "options": OPTIONS,
+        "peak_mb": peak,
+        "met": met,
+    }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
 

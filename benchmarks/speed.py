@@ -65,7 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     ways = list(WAYS)[: 2 if options.skip_peers else None]
     report: dict[str, Any] = {
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python benchmarks/speed.py", *sys.argv[1:]]),
         **describe(),
         "threads": THREADS,
         "settings": {"noise_ratio": NOISE_RATIO, "reward_keep": REWARD_KEEP, "n": MEMBERS, "sigma": SIGMA, **CASES},
