@@ -31,7 +31,8 @@ class DamagedFileError(UserError):
 def write_file(path: Path, content: bytes, keep: Path | None = None) -> None:
     """Replace a file by new content, all or nothing; raises OSError and leaves the old file if that fails.
 
-    With `keep`, the old file is moved there just before the new one takes its place.
+    With `keep`, the old content is copied there just before the new one takes its place: at every moment there is an
+    intact file under the name, whenever the process dies.
     """
     temporary = path.with_name(f".{path.name}.writing")
     try:
@@ -40,7 +41,7 @@ def write_file(path: Path, content: bytes, keep: Path | None = None) -> None:
             file.flush()
             os.fsync(file.fileno())
         if keep is not None and path.exists():
-            os.replace(path, keep)
+            write_file(keep, path.read_bytes())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

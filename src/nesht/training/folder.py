@@ -89,11 +89,15 @@ class RunFolder:
         for name in (CHECKPOINT, PREVIOUS):
             try:
                 arrays, facts = read_arrays("checkpoint", self.path / name)
-                return Fleet.of(arrays, new), facts["metrics"], warning
+                run = Fleet.of(arrays, new)
             except FileNotFoundError:
                 warning = warning or f"{self.path / name} is missing; going back to the checkpoint before it."
             except (DamagedFileError, ValueError) as error:
                 warning = f"{error} Going back to the checkpoint before it."
+            else:
+                if warning:  # or the next save would keep the damaged file in place of the good one
+                    write_file(self.path / CHECKPOINT, (self.path / name).read_bytes())
+                return run, facts["metrics"], warning
         raise UserError(f"{self.path} has no checkpoint that can be read; start again with --overwrite.")
 
     def summarise(self, summary: dict[str, Any]) -> None:
