@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 
 from nesht import __version__
-from nesht.config import Config, TaskOptions, check_kinds, read_options
+from nesht.config import Config, RuntimeOptions, TaskOptions, check_kinds, read_options
 from nesht.errors import UserError
 from nesht.presets import PRESETS, preset
 
@@ -63,14 +63,16 @@ class Resume:
     """A larger budget in wall time."""
     threads: int | None = None
     """Another number of threads; the result stays the same."""
-    engine: Literal["auto", "batch", "gym"] | None = None
+    engine: Literal["auto", "fused", "batch", "gym"] | None = None
     """Another engine."""
+    device: Literal["auto", "cpu", "cuda"] | None = None
+    """Another device for the fused engine."""
 
     def execute(self) -> None:
         """Resume and say what came out."""
         from nesht.training.api import resume
 
-        names = ("steps", "generations", "seconds", "threads", "engine")
+        names = ("steps", "generations", "seconds", "threads", "engine", "device")
         changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         for result in resume(self.path, **changes):
             print(_told(result))
@@ -88,8 +90,10 @@ class Eval:
     """The same seed gives the same episodes."""
     threads: int = 0
     """Threads; 0 is one per core."""
-    engine: Literal["auto", "batch", "gym"] = "auto"
+    engine: Literal["auto", "fused", "batch", "gym"] = "auto"
     """Where episodes run."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the fused engine runs."""
     json: bool = False
     """Print JSON instead of text."""
 
@@ -102,7 +106,8 @@ class Eval:
 
         rows = []
         for path in _policies(self.path):
-            result = evaluate_policy(load_policy(path), self.episodes, self.seed, self.engine, self.threads)
+            runtime = RuntimeOptions(self.engine, self.device, threads=self.threads)
+            result = evaluate_policy(load_policy(path), self.episodes, self.seed, runtime)
             scores = result.scores[np.isfinite(result.scores)]
             rows.append(
                 {
@@ -165,7 +170,7 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure this machine: training steps per second, and how much of the time is physics."""
+    """Measure this machine: training steps per second on every engine that can run here."""
 
     env: str = "HalfCheetah-v4"
     """Hopper-v4, Walker2d-v4 or HalfCheetah-v4 (or v5)."""

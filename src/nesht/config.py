@@ -103,12 +103,22 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class RuntimeOptions:
-    """Where and how the run is computed; none of this changes its result."""
+    """Where and how the run is computed.
 
-    engine: Literal["auto", "batch", "gym"] = "auto"
-    """Where episodes run: batch (C MuJoCo on threads), gym (any Gymnasium environment), auto chooses."""
+    Threads, slots and checkpoints never change a run's result. `batch` and `gym` agree to the bit; `fused` agrees with
+    them in distribution, and with itself to the bit on one kind of device.
+    """
+
+    engine: Literal["auto", "fused", "batch", "gym"] = "auto"
+    """Where episodes run: fused (compiled kernel; nesht[fused]), batch (C MuJoCo), gym (any Gymnasium environment)."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the fused engine runs; auto takes a GPU if there is one."""
+    precision: Literal["single", "double"] = "single"
+    """Of the fused engine's numbers; double is for comparisons with C MuJoCo."""
+    noise: Literal["auto", "marginal", "drawn"] = "auto"
+    """How fused makes distractors: each one drawn, or by their exact joint effect on the actions (linear policies)."""
     threads: int = 0
-    """Threads (batch) or processes (gym); 0 is one per core."""
+    """Threads (fused on the CPU, batch) or processes (gym); 0 is one per core."""
     slots: int | None = None
     """Simulations in flight, over all threads (batch; default: chosen)."""
     checkpoint_seconds: float = 15.0

@@ -33,6 +33,7 @@ class Stream(IntEnum):
     NOISE = 1
     MASK = 2
     PARAMETERS = 3
+    RESET = 4
 
 
 def pack(seed: int, generation: int = 0, member: int = 0, rollout: int = 0) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nesht.config import RuntimeOptions
 from nesht.engines import Episodes, Outcomes, make_engine
 from nesht.policies.moments import Normaliser
 from nesht.tasks.imperfect import RewardMask
@@ -23,7 +24,7 @@ def assert_same(ours: Outcomes, theirs: Outcomes) -> None:
 
 def run(engine: str, setting: tuple, threads: int = 1, slots: int | None = None) -> Outcomes:
     task, policy, episodes = setting
-    made = make_engine(engine, task, policy, threads, slots)
+    made = make_engine(task, policy, RuntimeOptions(engine, threads=threads, slots=slots))
     try:
         return made.run(episodes)
     finally:
@@ -128,7 +129,7 @@ def test_ctrl_c_stops_the_threads(episodes: Callable) -> None:
             return super().parameters(i)
 
     bomb = Exploding(asked.population, None, asked.run, asked.member, asked.luck, asked.rollout)
-    engine = make_engine("batch", task, policy, 2, slots=8)
+    engine = make_engine(task, policy, RuntimeOptions("batch", threads=2, slots=8))
     with pytest.raises(Interrupted):
         engine.run(bomb)
     assert np.isfinite(engine.run(asked).score).all()  # and the engine can be used again

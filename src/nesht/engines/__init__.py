@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
+import os
+from importlib.util import find_spec
+
+from nesht.config import RuntimeOptions
 from nesht.engines.episodes import Engine, Episodes, Outcomes
 from nesht.errors import UserError
 from nesht.policies.network import Network
 from nesht.tasks.task import Task
 
-ENGINES = ("auto", "batch", "gym")
+ENGINES = ("auto", "fused", "batch", "gym")
 
-__all__ = ["ENGINES", "Engine", "Episodes", "Outcomes", "choose_engine", "make_engine"]
+__all__ = ["ENGINES", "Engine", "Episodes", "Outcomes", "choose_device", "choose_engine", "cores", "make_engine"]
 
 
 def choose_engine(name: str, task: Task) -> str:
     """Return the engine to use: the one asked for if it can run the task, or the fastest that can."""
     if name not in ENGINES:
         raise UserError(f"unknown engine {name!r}; use one of {', '.join(ENGINES)}.")
-    if name == "batch" and task.locomotion is None:
-        raise UserError(f"the batch engine cannot run {task.name}; use --engine gym.")
-    if name == "auto":
-        return "batch" if task.locomotion is not None else "gym"
-    return name
+    if name in ("fused", "batch") and task.locomotion is None:
+        raise UserError(f"the {name} engine cannot run {task.name}; use --engine gym.")
+    if name == "auto" and task.locomotion is not None:
+        return "fused" if find_spec("warp") else "batch"
+    return "gym" if name == "auto" else name
 
 
-def make_engine(name: str, task: Task, policy: Network, threads: int, slots: int | None = None) -> Engine:
-    """Make an engine by name."""
-    if choose_engine(name, task) == "batch":
+def choose_device(engine: str, device: str) -> str:
+    """Return the device that an engine will use: the one asked for if it is there, or the fastest that is."""
+    if engine == "fused":
+        from nesht.engines.fused.device import check_device
+
+        return check_device(device)
+    if device == "cuda":
+        raise UserError(f"the {engine} engine runs on the CPU; --device cuda needs --engine fused.")
+    return "cpu"
+
+
+def make_engine(task: Task, policy: Network, options: RuntimeOptions) -> Engine:
+    """Make the engine that the options ask for."""
+    chosen, threads = choose_engine(options.engine, task), options.threads or cores()
+    if chosen == "fused":
+        from nesht.engines.fused.engine import FusedEngine
+
+        device = choose_device(chosen, options.device)
+        return FusedEngine(task, policy, threads, device, options.precision, options.noise)
+    if chosen == "batch":
         from nesht.engines.batch import BatchEngine
 
-        return BatchEngine(task, policy, threads, slots)
+        return BatchEngine(task, policy, threads, options.slots)
     from nesht.engines.gym import GymEngine
 
     return GymEngine(task, policy, threads)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

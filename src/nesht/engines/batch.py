@@ -18,7 +18,7 @@ import numpy as np
 from mujoco.batch import Batch, SimulationError
 
 from nesht import keys
-from nesht.engines.episodes import Episodes, Outcomes
+from nesht.engines.episodes import Engine, Episodes, Outcomes
 from nesht.policies.network import Network
 from nesht.tasks.locomotion import Locomotion
 from nesht.tasks.quiet import quiet_mujoco
@@ -35,7 +35,7 @@ BLOWN_UP = slice(mujoco.mjtWarning.mjWARN_BADQPOS.value, mujoco.mjtWarning.mjWAR
 """The warnings that mean that a state or a control is not a sensible number any more."""
 
 
-class BatchEngine:
+class BatchEngine(Engine):
     """Runs locomotion tasks on C MuJoCo; the reference for every faster engine."""
 
     def __init__(self, task: Task, policy: Network, threads: int = 1, slots: int | None = None):

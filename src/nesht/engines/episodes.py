@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from nesht import keys
 from nesht.policies.moments import Moments, Normaliser
-from nesht.strategy.perturb import Population
+from nesht.strategy.perturb import Array, DirectionSource, Population
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,10 @@ class Outcomes:
     diverged: np.ndarray
     """(episodes,): whether the simulation blew up."""
     moments: Moments
-    """Of the features the policy saw, one row per episode; an episode that diverged counts as no data."""
+    """Of the features the policy saw, one row per episode; an episode that diverged counts as no data.
+
+    There may be fewer columns than features: what is missing at the end are distractors that were not drawn one by one.
+    """
 
     @classmethod
     def empty(cls, episodes: int, features: int) -> Outcomes:
@@ -110,11 +114,25 @@ class Outcomes:
 
 
 class Engine(Protocol):
-    """Runs episodes. The same episodes give the same outcomes, to the bit, however they are spread over workers."""
+    """Runs episodes. The same episodes give the same outcomes, to the bit, however they are spread over workers.
+
+    What has a body here is for engines on a device of their own; the others inherit it.
+    """
+
+    directions: DirectionSource | None = None
+    """Where perturbations come from; None is `keys`."""
 
     def run(self, episodes: Episodes) -> Outcomes:
         """Run all episodes and return their outcomes."""
         ...
+
+    def upload(self, array: np.ndarray) -> Array:
+        """Return an array of the kind that the strategy's mathematics shall use."""
+        return array
+
+    def mathematics(self) -> AbstractContextManager[None]:
+        """Return the context in which that mathematics shall run."""
+        return nullcontext()
 
     def close(self) -> None:
         """Free what the engine holds."""

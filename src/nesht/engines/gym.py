@@ -18,7 +18,7 @@ import cloudpickle
 import gymnasium
 import numpy as np
 
-from nesht.engines.episodes import Episodes, Outcomes
+from nesht.engines.episodes import Engine, Episodes, Outcomes
 from nesht.errors import UserError
 from nesht.policies.network import Network
 from nesht.tasks.quiet import quiet_mujoco
@@ -28,7 +28,7 @@ CHUNK = 4
 """Episodes sent to a worker at a time."""
 
 
-class GymEngine:
+class GymEngine(Engine):
     """Runs any task through the ordinary Gymnasium interface, in this process or in several."""
 
     def __init__(self, task: Task, policy: Network, threads: int = 1):

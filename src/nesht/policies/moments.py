@@ -42,6 +42,16 @@ class Moments:
         deviation = self.mean - mean
         return Moments(count, mean, np.add.reduce(self.m2 + self.count[:, None] * deviation * deviation, axis=0))
 
+    def with_standard_normals(self, count: int) -> Moments:
+        """Return the moments with further features that are known to be N(0, 1), at their expected values."""
+        shape = (*self.count.shape, count)
+        spread = np.broadcast_to(self.count[..., None], shape)
+        return Moments(
+            self.count,
+            np.concatenate([self.mean, np.zeros(shape)], axis=-1),
+            np.concatenate([self.m2, spread], axis=-1),
+        )
+
     @property
     def std(self) -> np.ndarray:
         """The standard deviation; 1 where there is no data."""

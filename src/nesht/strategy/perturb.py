@@ -7,16 +7,21 @@ its number) alone, so any worker can make any one of them without the others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, to_device
 
 from nesht import keys
 
 Array = Any
 """An array of any array-API library; NumPy and torch are tested."""
+
+
+DirectionSource = Callable[[np.ndarray, np.ndarray, int, int, int], Array]
+"""(seed, generation, start, stop, d) -> directions start..stop of every run, (runs, stop - start, d)."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class Population:
     """Members per run."""
     mirrored: bool
     """Whether members come in pairs with opposite perturbations."""
+    source: DirectionSource | None = None
+    """Makes the directions, on the device where theta is; None is NumPy's Philox from `keys`."""
 
     @property
     def n_directions(self) -> int:
@@ -43,13 +50,22 @@ class Population:
 
     def direction(self, run: int, number: int) -> np.ndarray:
         """Return direction `number` of a run, (d,) float64, from its key alone."""
+        if self.source is not None:
+            made = self.source(self.seed[run : run + 1], self.generation[run : run + 1], number, number + 1, self._d)
+            return np.asarray(to_device(made[0, 0, :], "cpu"), dtype=np.float64)
         key = keys.pack(self.seed[run], self.generation[run], number)
-        return keys.generator(key, keys.Stream.PERTURBATION).standard_normal(self.theta.shape[1])
+        return keys.generator(key, keys.Stream.PERTURBATION).standard_normal(self._d)
+
+    @property
+    def _d(self) -> int:
+        return int(self.theta.shape[1])
 
     def directions(self, start: int, stop: int) -> Array:
         """Return directions start..stop of every run, (runs, stop - start, d), as the kind of array theta is."""
-        eps = [[self.direction(run, j) for j in range(start, stop)] for run in range(len(self.seed))]
         xp = array_namespace(self.theta)
+        if self.source is not None:
+            return xp.astype(self.source(self.seed, self.generation, start, stop, self._d), self.theta.dtype)
+        eps = [[self.direction(run, j) for j in range(start, stop)] for run in range(len(self.seed))]
         return xp.asarray(np.array(eps), dtype=self.theta.dtype, device=device(self.theta))
 
     def member(self, run: int, i: int) -> Array:

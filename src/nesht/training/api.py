@@ -94,6 +94,8 @@ def resume(
     if fixed := set(options) - CHANGEABLE:
         raise UserError(f"{min(fixed)} belongs to what a run is and cannot be changed on the way; start a new run.")
     paths = find_runs(Path(path))
+    if "engine" in options:  # another engine may not know the device of the one before
+        options = {"device": "auto", **options}
     configs = [read_config(folder).change(**options) for folder in paths]
     if any(config.change(seed=0) != configs[0].change(seed=0) for config in configs):
         raise UserError(f"the runs in {path} have different options; resume them one at a time.")

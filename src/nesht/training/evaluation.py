@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from nesht import keys
-from nesht.config import Config, TaskOptions
+from nesht.config import Config, RuntimeOptions, TaskOptions
 from nesht.engines import Episodes, make_engine
 from nesht.errors import UserError
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.saved import Policy
 from nesht.strategy import Population
-from nesht.training.setup import cores, make_task
+from nesht.training.setup import make_task
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Evaluation:
 
 
 def evaluate_policy(
-    policy: Policy, episodes: int = 10, seed: int = 0, engine: str = "auto", threads: int = 0
+    policy: Policy, episodes: int = 10, seed: int = 0, runtime: RuntimeOptions | None = None
 ) -> Evaluation:
     """Run a policy on the task it was trained on; the same seed gives the same episodes."""
     if episodes < 1:
@@ -42,7 +42,7 @@ def evaluate_policy(
         policy.parameters[None], np.zeros(1), np.array([seed]), np.array([keys.AFTER_TRAINING]), 0, False
     )
     normaliser = Normaliser.of(moments) if policy.normalise else None
-    made = make_engine(engine, task, policy.network, threads or cores())
+    made = make_engine(task, policy.network, runtime or RuntimeOptions())
     try:
         outcomes = made.run(Episodes(population, normaliser, run, member, member, np.arange(episodes)))
     finally:

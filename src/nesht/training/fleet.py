@@ -7,12 +7,14 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from array_api_compat import to_device
 
 from nesht import keys
 from nesht.engines import Engine, Episodes, Outcomes
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.saved import Policy
 from nesht.strategy import Population, State, Told
+from nesht.strategy.perturb import Array
 from nesht.training.setup import Setup
 
 RECENT = 10
@@ -126,7 +128,7 @@ class Generation:
 def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generation]:
     """Run one generation of every run: ask, run episodes, tell."""
     strategy, spent = setup.strategy, progress(fleet, setup)
-    population = strategy.ask(fleet.state, spent)
+    population = _ask(fleet.state, setup, engine, spent)
     due = (fleet.evaluated < 0) | (fleet.steps - fleet.evaluated >= setup.eval_every)
     trained, evaluated = _training_episodes(setup, population), _evaluation_episodes(setup, population, due)
     outcomes = engine.run(_together(fleet, setup, population, trained, evaluated))
@@ -134,7 +136,9 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
 
     shape = (len(fleet), strategy.n, setup.config.strategy.rollouts)
     fitness = _finite_mean(outcomes.fitness[:n_trained].reshape(shape))
-    state, told = strategy.tell(fleet.state, population, fitness, spent)
+    with engine.mathematics():
+        state, told = strategy.tell(_uploaded(fleet.state, engine), population, engine.upload(fitness), spent)
+        state, told = _map(_download, state), _map(_download, told)
     score = _scores(outcomes, n_trained, evaluated[0], len(fleet))
     after = replace(
         fleet,
@@ -155,11 +159,27 @@ def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, np.ndar
     Returns the fleet that remembers the scores, and the scores, NaN where there was nothing to do.
     """
     spent = progress(fleet, setup)
-    population = setup.strategy.ask(setup.strategy.finish(fleet.state, spent), spent)
+    population = _ask(setup.strategy.finish(fleet.state, spent), setup, engine, spent)
     episodes = _evaluation_episodes(setup, population, fleet.evaluated != fleet.steps)
     outcomes = engine.run(_together(fleet, setup, population, episodes))
     score = _scores(outcomes, 0, episodes[0], len(fleet))
     return replace(fleet, evaluated=fleet.steps, recent=_remember(fleet.recent, score)), score
+
+
+def _ask(state: State, setup: Setup, engine: Engine, spent: np.ndarray) -> Population:
+    """Return the members to evaluate, on the engine's device."""
+    with engine.mathematics():
+        return replace(setup.strategy.ask(_uploaded(state, engine), spent), source=engine.directions)
+
+
+def _uploaded(state: State, engine: Engine) -> State:
+    """Return the state with its arrays on the engine's device; seeds and generations stay here."""
+    arrays = {name: engine.upload(getattr(state, name)) for name in ("theta", "dense", "first", "second")}
+    return replace(state, **arrays)
+
+
+def _download(array: Array) -> np.ndarray:
+    return np.asarray(array if isinstance(array, np.ndarray) else to_device(array, "cpu"))
 
 
 _Names = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -217,7 +237,8 @@ def _merged(moments: Moments, outcomes: Outcomes, shape: tuple[int, int, int]) -
     for run in range(shape[0]):
         part = slice(run * per_run, (run + 1) * per_run)
         totals.append(Moments(rows.count[part], rows.mean[part], rows.m2[part]).total())
-    return moments.merge(_map(lambda *arrays: np.stack(arrays), *totals))
+    seen = _map(lambda *arrays: np.stack(arrays), *totals)
+    return moments.merge(seen.with_standard_normals(moments.mean.shape[1] - seen.mean.shape[1]))
 
 
 def _remember(recent: np.ndarray, score: np.ndarray) -> np.ndarray:

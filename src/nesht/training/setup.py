@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 from nesht import keys
 from nesht.config import Config, check_kinds
-from nesht.engines import Engine, choose_engine, make_engine
+from nesht.engines import Engine, choose_device, choose_engine, make_engine
 from nesht.errors import UserError
 from nesht.policies.network import Network
 from nesht.strategy import (
@@ -53,8 +52,7 @@ class Setup:
 
     def engine(self) -> Engine:
         """Make the engine that the options ask for."""
-        runtime = self.config.runtime
-        return make_engine(runtime.engine, self.task, self.policy, runtime.threads or cores(), runtime.slots)
+        return make_engine(self.task, self.policy, self.config.runtime)
 
 
 def build(config: Config) -> Setup:
@@ -62,7 +60,8 @@ def build(config: Config) -> Setup:
     check_kinds(config)
     _check_ranges(config)
     task = make_task(config)
-    choose_engine(config.runtime.engine, task)
+    engine = choose_engine(config.runtime.engine, task)
+    config = config.change(engine=engine, device=choose_device(engine, config.runtime.device))
     options = config.policy
     policy = Network(len(task.feature_names), task.outputs, options.hidden, options.bias, task.discrete)
     budget = _budget(config)
@@ -154,6 +153,10 @@ def _check_ranges(config: Config) -> None:
             strategy.common_randomness != "pair" or strategy.mirrored,
             "common_randomness 'pair' needs mirrored sampling; without it there are no pairs.",
         ),
+        (
+            runtime.noise != "marginal" or not config.policy.hidden,
+            "--noise marginal is exact for linear policies only; with hidden layers use --noise drawn.",
+        ),
         (0 <= training.seed < keys.WORD, f"a seed must lie in [0, 2**32), got {training.seed}."),
         (training.eval_episodes >= 1, f"eval_episodes must be at least 1, got {training.eval_episodes}."),
         (training.eval_every is None or training.eval_every >= 1, "eval_every must be at least 1 step."),
@@ -166,8 +169,3 @@ def _check_ranges(config: Config) -> None:
     for fine, sentence in rules:
         if not fine:
             raise UserError(sentence)
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

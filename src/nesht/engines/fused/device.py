@@ -1,0 +1,272 @@
+"""Where the kernels run: the CPU, on several threads, or a CUDA GPU, on a stream of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+
+from nesht.errors import UserError
+
+PATIENCE = 0.7
+"""Seconds after which a kernel that is being loaded is reported as being compiled."""
+
+CHUNKS = 8
+"""Pieces of work per thread on a CPU: enough that threads end together, few enough that starting one costs nothing."""
+
+Inputs = Callable[[int], Sequence[Any]]
+"""The inputs of a kernel for the piece of work that begins at a row."""
+
+
+def check_device(device: str) -> str:
+    """Return "cpu" or "cuda" for what was asked for; raises UserError if this machine cannot do that."""
+    if find_spec("warp") is None:
+        raise UserError("the fused engine needs `pip install 'nesht[fused]'`; --engine batch works without it.")
+    cuda = _why_no_cuda() if device != "cpu" else "not asked for"
+    if device == "cuda" and cuda is not None:
+        raise UserError(f"there is no CUDA device for --device cuda: {cuda}; --device cpu works anywhere.")
+    return "cpu" if cuda is not None else "cuda"
+
+
+def _why_no_cuda() -> str | None:
+    """Return why no GPU can be used, or None if one can."""
+    if find_spec("torch") is None:
+        return "it needs `pip install 'nesht[fused,torch]'`"
+    import torch
+
+    if not torch.backends.cuda.is_built():
+        return "this torch was built without CUDA"
+    if not torch.cuda.is_available():
+        return "torch finds no GPU or no driver"
+    return None if warp().is_cuda_available() else "Warp finds no driver that it can use"
+
+
+def warp() -> Any:
+    """Import Warp without its greetings."""
+    import warp as wp
+
+    with _lock:
+        wp.config.log_level = wp.LOG_WARNING
+        with _native_silence():
+            wp.init()
+    return wp
+
+
+_lock = threading.Lock()
+
+
+@contextmanager
+def _native_silence() -> Iterator[None]:
+    """Keep a library from writing to standard error behind Python's back."""
+    sys.stderr.flush()
+    saved, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nothing)
+
+
+def load(kernel: Any, device: str, block: int | None = None) -> None:
+    """Compile a kernel, or take it from the cache; says so if that takes a while."""
+    wp = warp()
+    said = "nesht: compiling the fused kernel (once per robot and machine; a few seconds) ..."
+    timer = threading.Timer(PATIENCE, lambda: print(said, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        with _lock:  # Warp's compiler is not made for several threads
+            wp.load_module(kernel.module, device=device, block_dim=block)
+    finally:
+        timer.cancel()
+
+
+class Device(Protocol):
+    """Arrays in, kernels, arrays out."""
+
+    name: str
+
+    def put(self, array: Any, dtype: Any) -> Any:
+        """Return a Warp array on the device with the values of an array, converted."""
+        ...
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return a Warp array of zeros on the device."""
+        ...
+
+    def get(self, array: Any) -> np.ndarray:
+        """Return the values of a Warp array once all that was launched is done."""
+        ...
+
+    def upload(self, array: np.ndarray) -> Any:
+        """Return an array for the strategy's mathematics on this device."""
+        ...
+
+    def native(self, array: Any) -> Any:
+        """Return a Warp array as an array for the strategy's mathematics."""
+        ...
+
+    def spread(self, kernel: Any, rows: int, width: tuple[int, ...], inputs: Inputs) -> None:
+        """Launch a kernel over rows (and further dimensions)."""
+        ...
+
+    def consume(self, kernel: Any, rows: int, block: int, inputs: Callable[[Any, int], Sequence[Any]]) -> None:
+        """Launch a kernel whose threads take rows, one after the other, from the counter that `inputs` is given."""
+        ...
+
+    def close(self) -> None:
+        """Free what is held."""
+        ...
+
+
+class Cpu:
+    """Threads of this process; a launch leaves the interpreter, so that they really run side by side."""
+
+    name = "cpu"
+
+    def __init__(self, threads: int):
+        self._wp, self._threads = warp(), threads
+        self._pool = ThreadPoolExecutor(threads, "nesht-fused")
+
+    def put(self, array: Any, dtype: Any) -> Any:
+        """See `Device.put`."""
+        plain = np.ascontiguousarray(array, dtype=self._wp.dtype_to_numpy(dtype))
+        return self._wp.array(plain, dtype=dtype, device="cpu", copy=False)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """See `Device.zeros`."""
+        return self._wp.zeros(shape, dtype=dtype, device="cpu")
+
+    def get(self, array: Any) -> np.ndarray:
+        """See `Device.get`."""
+        return np.asarray(array.numpy())
+
+    def upload(self, array: np.ndarray) -> Any:
+        """See `Device.upload`."""
+        return array
+
+    def native(self, array: Any) -> Any:
+        """See `Device.native`."""
+        return array.numpy()
+
+    def spread(self, kernel: Any, rows: int, width: tuple[int, ...], inputs: Inputs) -> None:
+        """See `Device.spread`."""
+
+        def piece(start: int, stop: int) -> None:
+            dim = (stop - start, *width)
+            self._wp.launch(kernel, dim, inputs=inputs(start), device="cpu", record_tape=False)
+
+        self._share(rows, piece)
+
+    def consume(self, kernel: Any, rows: int, block: int, inputs: Callable[[Any, int], Sequence[Any]]) -> None:
+        """See `Device.consume`."""
+
+        def piece(start: int, stop: int) -> None:
+            counter = self._wp.array([start], dtype=int, device="cpu")
+            self._wp.launch(kernel, 1, inputs=inputs(counter, stop), device="cpu", record_tape=False)
+
+        self._share(rows, piece)
+
+    def _share(self, rows: int, piece: Callable[[int, int], None]) -> None:
+        size = max(1, -(-rows // (self._threads * CHUNKS)))
+        futures = [self._pool.submit(piece, start, min(start + size, rows)) for start in range(0, rows, size)]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:  # also Ctrl-C: nothing may go on behind our back
+            for future in futures:
+                future.cancel()
+            for future in futures:
+                if not future.cancelled():
+                    future.exception()
+            raise
+
+    def close(self) -> None:
+        """See `Device.close`."""
+        self._pool.shutdown()
+
+
+class Cuda:
+    """A GPU through a stream of its own: several engines keep one GPU busy at a time."""
+
+    name = "cuda"
+
+    def __init__(self) -> None:
+        import torch
+
+        self._wp, self._torch = warp(), torch
+        self._stream = torch.cuda.Stream()
+        self._warp_stream = self._wp.stream_from_torch(self._stream)
+        self._device = self._warp_stream.device
+
+    def put(self, array: Any, dtype: Any) -> Any:
+        """See `Device.put`."""
+        with self._torch.cuda.stream(self._stream):
+            if not isinstance(array, self._torch.Tensor):
+                array = np.ascontiguousarray(array, dtype=self._wp.dtype_to_numpy(dtype))
+                if array.dtype == np.uint32:  # torch knows its bits by another name
+                    array = array.view(np.int32)
+                tensor = self._torch.as_tensor(array).to("cuda")
+            else:
+                tensor = array.to("cuda", self._wp.dtype_to_torch(dtype)).contiguous()
+            return self._wp.from_torch(tensor, dtype=dtype, requires_grad=False)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """See `Device.zeros`."""
+        with self._torch.cuda.stream(self._stream):
+            tensor = self._torch.zeros(shape, dtype=self._wp.dtype_to_torch(dtype), device="cuda")
+            return self._wp.from_torch(tensor, dtype=dtype, requires_grad=False)
+
+    def get(self, array: Any) -> np.ndarray:
+        """See `Device.get`."""
+        with self._torch.cuda.stream(self._stream):
+            return np.asarray(self._wp.to_torch(array).cpu().numpy())
+
+    def upload(self, array: np.ndarray) -> Any:
+        """See `Device.upload`."""
+        return self._torch.as_tensor(array).to("cuda")
+
+    def native(self, array: Any) -> Any:
+        """See `Device.native`."""
+        return self._wp.to_torch(array)
+
+    def spread(self, kernel: Any, rows: int, width: tuple[int, ...], inputs: Inputs) -> None:
+        """See `Device.spread`."""
+        self._wp.launch(kernel, (rows, *width), inputs=inputs(0), stream=self._warp_stream, record_tape=False)
+
+    def consume(self, kernel: Any, rows: int, block: int, inputs: Callable[[Any, int], Sequence[Any]]) -> None:
+        """See `Device.consume`."""
+        counter = self.zeros((1,), self._wp.int32)
+        self._wp.launch(
+            kernel,
+            min(rows, self._most_threads()),
+            inputs=inputs(counter, rows),
+            stream=self._warp_stream,
+            block_dim=block,
+            record_tape=False,
+        )
+
+    def _most_threads(self) -> int:
+        """How many threads the kernel's launch bounds let the GPU hold at a time."""
+        from nesht.engines.fused.kernel.episode import BLOCK, BLOCKS
+
+        return int(self._device.sm_count) * BLOCK * BLOCKS
+
+    @contextmanager
+    def mathematics(self) -> Iterator[None]:
+        """Run torch's work on this stream."""
+        with self._torch.cuda.stream(self._stream):
+            yield
+
+    def close(self) -> None:
+        """See `Device.close`."""
+        self._stream.synchronize()

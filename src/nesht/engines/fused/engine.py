@@ -1,0 +1,183 @@
+"""The `fused` engine: episodes in a compiled kernel, thousands at a time.
+
+It gives the same bits for an episode whatever else is in flight on the device. Against C MuJoCo it agrees to rounding
+in every step and in distribution over episodes: its random numbers come from the same keys, by another generator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nesht import keys
+from nesht.engines.episodes import Engine, Episodes, Outcomes
+from nesht.engines.fused.device import Cpu, Cuda, Device, load, warp
+from nesht.engines.fused.planar import PlanarModel, read_planar
+from nesht.policies.network import Network
+from nesht.tasks.locomotion import Locomotion
+from nesht.tasks.task import Task
+
+
+class FusedEngine(Engine):
+    """Runs locomotion tasks whose robots are planar.
+
+    Args:
+        task: what to simulate.
+        policy: a linear policy or an MLP.
+        threads: on a CPU, how many threads.
+        device: "cpu" or "cuda".
+        precision: "single", or "double" to compare with C MuJoCo.
+        noise: "marginal" lets the distractors of a linear policy enter through their exact joint effect on the
+            actions, "drawn" draws every one of them; auto chooses the first where it can.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        policy: Network,
+        threads: int = 1,
+        device: str = "cpu",
+        precision: str = "single",
+        noise: str = "auto",
+    ):
+        if task.locomotion is None:
+            raise ValueError(f"the fused engine has no kernel for {task.name}")
+        self._wp = warp()
+        self._task, self._policy, self._body = task, policy, task.locomotion
+        self._device: Device = Cuda() if device == "cuda" else Cpu(threads)
+        self._real = {"single": self._wp.float32, "double": self._wp.float64}[precision]
+        self._linear = noise != "drawn" and not policy.hidden
+        robot = read_planar(task.locomotion.model())
+        on_gpu = device == "cuda"
+        self._episodes = episode_kernel(robot, self._body, precision, None if self._linear else policy, on_gpu)
+        self._members = member_kernels(precision, len(robot.motors))
+        self._n_real = task.n_real
+
+        from nesht.engines.fused.kernel.episode import BLOCK
+
+        self._block = BLOCK
+        load(self._episodes, device, BLOCK if on_gpu else None)
+
+    def run(self, episodes: Episodes) -> Outcomes:
+        """Run all episodes."""
+        wp, device, count = self._wp, self._device, len(episodes)
+        n_seen = self._n_real if self._linear else self._policy.inputs
+        outcomes = Outcomes.empty(count, n_seen)
+        if count == 0:
+            return outcomes
+        population = episodes.population
+        run = device.put(episodes.run, wp.int32)
+        seed, generation = (device.put(np.asarray(x, np.uint32), wp.uint32) for x in (population.seed, population.generation))
+        luck, rollout = (device.put(np.asarray(x, np.uint32), wp.uint32) for x in (episodes.luck, episodes.rollout))
+        mean, scale = self._normaliser(episodes)
+        policy = self._policies(episodes, run, seed, generation, mean, scale)
+        result = device.zeros((count, 4), self._real)
+        shift, total, squares = (device.zeros((count, n_seen), self._real) for _ in range(3))
+        mask, limit = self._task.mask, self._task.time_limit or self._body.time_limit
+        distractors = self._policy.inputs - self._n_real
+
+        def inputs(counter: Any, stop: int) -> list[Any]:
+            rules = [limit, distractors, mask.keep, mask.every]
+            names = [run, seed, generation, luck, rollout, counter, stop]
+            return [policy, mean, scale, *names, *rules, result, shift, total, squares]
+
+        device.consume(self._episodes, count, self._block, inputs)
+        fitness, score, steps, diverged = device.get(result).T.astype(np.float64)
+        outcomes.finish(
+            np.arange(count),
+            fitness=fitness,
+            score=score,
+            steps=steps.astype(np.int64),
+            diverged=diverged > 0,
+            shift=device.get(shift).astype(np.float64),
+            total=device.get(total).astype(np.float64),
+            squares=device.get(squares).astype(np.float64),
+        )
+        return outcomes
+
+    def _normaliser(self, episodes: Episodes) -> tuple[Any, Any]:
+        """Return the mean and scale of every run on the device."""
+        shape = (len(episodes.population.seed), self._policy.inputs)
+        normaliser = episodes.normaliser
+        mean, scale = (normaliser.mean, normaliser.scale) if normaliser else (np.zeros(shape), np.ones(shape))
+        return self._device.put(mean, self._real), self._device.put(scale, self._real)
+
+    def _policies(self, episodes: Episodes, run: Any, seed: Any, generation: Any, mean: Any, scale: Any) -> Any:
+        """Make the policies of all episodes on the device, ready for the kernel."""
+        wp, device, population, count = self._wp, self._device, episodes.population, len(episodes)
+        member = np.asarray(episodes.member, np.int64)
+        own = member == keys.EVALUATION
+        number = np.where(own, 0, member // 2 if population.mirrored else member)
+        sign = np.where(own, 0, 1 - 2 * (member % 2) if population.mirrored else 1)
+        number_, sign_ = device.put(number, wp.int32), device.put(sign, wp.int32)
+        theta, sigma = device.put(population.theta, self._real), device.put(population.sigma, self._real)
+        members = device.zeros((count, self._policy.size), self._real)
+        common = [theta, sigma, seed, generation, run, number_, sign_]
+        blocks = -(-self._policy.size // 4)
+        device.spread(self._members.members, count, (blocks,), lambda first: [*common, first, members])
+        if not self._linear:
+            return members
+        motors, features = self._policy.outputs, self._policy.inputs
+        folded = device.zeros((count, (self._n_real + 1) * motors + motors * (motors + 1) // 2), self._real)
+        shape = [features, self._n_real, int(self._policy.bias)]
+        device.spread(
+            self._members.fold, count, (), lambda first: [members, mean, scale, run, first, *shape, folded]
+        )
+        return folded
+
+    def directions(self, seed: np.ndarray, generation: np.ndarray, start: int, stop: int, d: int) -> Any:
+        """Return directions start..stop of every run, (runs, stop - start, d), made on the device."""
+        wp, device = self._wp, self._device
+        out = device.zeros((len(seed), stop - start, d), self._real)
+        seeds, generations = (device.put(np.asarray(x, np.uint32), wp.uint32) for x in (seed, generation))
+        width = (stop - start, -(-d // 4))
+
+        def inputs(first: int) -> list[Any]:
+            return [seeds[first:], generations[first:], start, out[first:]]
+
+        device.spread(self._members.directions, len(seed), width, inputs)
+        return device.native(out)
+
+    def upload(self, array: np.ndarray) -> Any:
+        """Return an array for the strategy's mathematics."""
+        return self._device.upload(array)
+
+    def mathematics(self) -> AbstractContextManager[None]:
+        """Return the context in which the strategy's mathematics shall run."""
+        return self._device.mathematics() if isinstance(self._device, Cuda) else nullcontext()
+
+    def close(self) -> None:
+        """Free the device."""
+        self._device.close()
+
+
+@cache
+def episode_kernel(robot: PlanarModel, body: Locomotion, precision: str, network: Network | None, fast_math: bool) -> Any:
+    """Return the kernel for a robot and task, with a network, or with linear policies whose noise is marginal."""
+    from nesht.engines.fused.kernel.episode import build_episodes, build_linear, build_network
+    from nesht.engines.fused.kernel.integrators import build_physics
+    from nesht.engines.fused.kernel.shapes import Shapes
+    from nesht.engines.fused.kernel.task import build_task
+
+    shapes = Shapes(robot, precision)
+    task = build_task(shapes, body, build_physics(shapes).physics_step)
+    policy = build_linear(shapes, task) if network is None else build_network(shapes, task, network)
+    name = f"episodes_{fingerprint(robot, body, precision, network, fast_math)}"
+    return build_episodes(shapes, task, policy, name, fast_math)
+
+
+@cache
+def member_kernels(precision: str, motors: int) -> Any:
+    """Return the kernels that make perturbations and members."""
+    from nesht.engines.fused.kernel.members import build_all
+
+    return build_all(precision, motors)
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return a short text that differs wherever one of the parts does: it names a kernel in Warp's cache."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,72 @@
+"""One physics step: Euler with implicit joint damping, or fourth-order Runge-Kutta, as MuJoCo does them."""
+
+from types import SimpleNamespace
+
+import warp as wp
+
+from nesht.engines.fused.kernel.constraints import build_constraints
+from nesht.engines.fused.kernel.dynamics import build_dynamics
+from nesht.engines.fused.kernel.kinematics import build_kinematics
+from nesht.engines.fused.kernel.shapes import Shapes
+from nesht.engines.fused.kernel.solver import build_solver
+
+
+def build_physics(shapes: Shapes) -> SimpleNamespace:
+    """Return `physics_step(q, v, u, guess) -> (q, v, a)`; the accelerations are the next step's first guess."""
+    n, real = shapes.n, shapes.real
+    vector, controls = shapes.vector, shapes.controls
+    kinematics = build_kinematics(shapes)
+    constraints = build_constraints(shapes, kinematics)
+    solver = build_solver(shapes, constraints)
+    frames, dynamics = kinematics.frames, build_dynamics(shapes, kinematics).dynamics
+    limits, contacts = constraints.limits, constraints.contacts
+    cholesky, substitute, newton = solver.cholesky, solver.substitute, solver.newton
+    h = real(shapes.model.timestep)
+    implicit = shapes.numbers(shapes.model.timestep * link.damping for link in shapes.model.links)
+    half, sixth, third = shapes.numbers((1 / 2, 1 / 6, 1 / 3))
+
+    @wp.func
+    def acceleration(q: vector, v: vector, u: controls, guess: vector):
+        """Return the accelerations and the mass matrix."""
+        f = frames(q, v)
+        M, force = dynamics(f, q, v, u)
+        l = limits(q, v)
+        c = contacts(f, v)
+        a = vector()
+        if l.count + c.count == 0:
+            a = substitute(cholesky(M), force)
+        else:
+            a = newton(M, force, l, c, guess)
+        return a, M
+
+    @wp.func
+    def euler(q: vector, v: vector, u: controls, guess: vector):
+        """(M + h damping) (v' - v) = h M a,   q' = q + h v'."""
+        a, M = acceleration(q, v, u, guess)
+        r = M * a
+        for i in range(n):
+            M[i, i] += wp.static(implicit[i])
+        v1 = v + h * substitute(cholesky(M), r)
+        return q + h * v1, v1, a
+
+    @wp.func
+    def runge_kutta(q: vector, v: vector, u: controls, guess: vector):
+        """The classical fourth-order rule on (q, v)."""
+        qs = q
+        vs = v
+        a = guess
+        v_sum = vector()
+        a_sum = vector()
+        stage = int(0)
+        while stage < 4:
+            a, M = acceleration(qs, vs, u, a)
+            weight = wp.where(stage == 0 or stage == 3, sixth, third)
+            ahead = wp.where(stage == 2, h, h * half)
+            v_sum = v_sum + weight * vs
+            a_sum = a_sum + weight * a
+            qs = q + ahead * vs
+            vs = v + ahead * a
+            stage += 1
+        return q + h * v_sum, v + h * a_sum, a
+
+    return SimpleNamespace(physics_step=runge_kutta if shapes.model.runge_kutta else euler)
