@@ -12,11 +12,16 @@ import warp as wp
 from nesht.engines.fused.kernel.shapes import Shapes
 
 
-def build_constraints(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleNamespace:
-    """Return `Limits`, `limits(q, v)`, `Contacts` and `contacts(frames, v)`."""
+def build_constraints(shapes: Shapes) -> SimpleNamespace:
+    """Return `limits(q, v)` and `contacts(frames..., v)`.
+
+    `limits` gives their number and, for every joint: the side (+1 at a lower limit, -1 at an upper one, 0 inside), D,
+    and r; a limit pushes where side a + r is negative. `contacts` gives their number and, for each: its rows of the
+    Jacobians of normal and sliding velocity, the friction coefficient mu, D, rn and rt; the edges of its pyramid push
+    where (jn a + rn) +- mu (jt a + rt) is negative.
+    """
     n, real, vector = shapes.n, shapes.real, shapes.vector
     per_contact, jacobian = shapes.per_contact, shapes.jacobian
-    Frames = kinematics.Frames  # noqa: N806
     links, ancestors = shapes.model.links, shapes.model.ancestors
     hinge, sign = [link.hinge for link in links], shapes.numbers(link.sign for link in links)
     zero, half, one, two, tiny = shapes.numbers((0, 0.5, 1, 2, 1e-15))
@@ -46,23 +51,6 @@ def build_constraints(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleName
     )
     radii = shapes.numbers(a.thickness + b.thickness for a, b in zip(first, second, strict=True))
 
-    @wp.struct
-    class Limits:
-        count: int
-        side: vector  # +1 at a lower limit, -1 at an upper one, 0 inside
-        D: vector
-        r: vector  # the residual side * a + r is negative where the limit pushes
-
-    @wp.struct
-    class Contacts:
-        count: int
-        jn: jacobian  # normal velocity = jn v
-        jt: jacobian  # sliding velocity = jt v
-        mu: per_contact
-        D: per_contact
-        rn: per_contact  # the residuals of the pyramid's edges are (jn a + rn) +- mu (jt a + rt)
-        rt: per_contact
-
     if all(constants.usual for constants in [*limit_spring, *spring]):
 
         @wp.func
@@ -85,14 +73,17 @@ def build_constraints(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleName
 
     @wp.func
     def limits(q: vector, v: vector):
-        c = Limits()
+        side = vector()
+        D = vector()
+        residual = vector()
+        count = int(0)
         for i in range(n):
             if wp.static(limited[i]):
                 below = q[i] - wp.static(low[i]) - wp.static(margin[i])
                 above = wp.static(high[i]) - q[i] - wp.static(margin[i])
                 r = wp.min(below, above)
                 if r < zero:
-                    side = wp.where(below < above, one, -one)
+                    side[i] = wp.where(below < above, one, -one)
                     d = impedance(
                         r,
                         wp.static(limit_spring[i].width),
@@ -101,38 +92,54 @@ def build_constraints(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleName
                         wp.static(limit_spring[i].midpoint),
                         wp.static(limit_spring[i].power),
                     )
-                    c.side[i] = side
-                    c.D[i] = d / ((one - d) * wp.static(invweight[i]))
-                    c.r[i] = wp.static(limit_spring[i].damping) * side * v[i] + wp.static(limit_spring[i].stiffness) * d * r
-                    c.count += 1
-        return c
+                    D[i] = d / ((one - d) * wp.static(invweight[i]))
+                    residual[i] = (
+                        wp.static(limit_spring[i].damping) * side[i] * v[i]
+                        + wp.static(limit_spring[i].stiffness) * d * r
+                    )
+                    count += 1
+        return count, side, D, residual
 
     @wp.func
-    def contacts(f: Frames, v: vector):
-        c = Contacts()
+    def contacts(
+        x: vector,
+        z: vector,
+        c: vector,
+        s: vector,
+        ux: vector,
+        uz: vector,
+        height: real,
+        v: vector,
+    ):
+        jn = jacobian()
+        jt = jacobian()
+        mu = per_contact()
+        D = per_contact()
+        rn = per_contact()
+        rt = per_contact()
         k = int(0)
         for e in range(n_points):
             i = wp.static(point_link[e])
-            x = f.x[i] + f.c[i] * wp.static(point_x[e]) + f.s[i] * wp.static(point_z[e])
-            z = f.z[i] + f.c[i] * wp.static(point_z[e]) - f.s[i] * wp.static(point_x[e])
-            distance = f.height + z - wp.static(point_radius[e])
+            cx = x[i] + c[i] * wp.static(point_x[e]) + s[i] * wp.static(point_z[e])
+            cz = z[i] + c[i] * wp.static(point_z[e]) - s[i] * wp.static(point_x[e])
+            distance = height + cz - wp.static(point_radius[e])
             if distance < wp.static(reach[e]):
-                z = half * distance - f.height  # the contact lies half way between the two surfaces
+                cz = half * distance - height  # the contact lies half way between the two surfaces
                 vn = zero
                 vt = zero
                 for j in range(n):
                     if wp.static(ancestors[point_link[e]][j]):
                         if wp.static(hinge[j]):
-                            c.jn[k, j] = -wp.static(sign[j]) * (x - f.x[j])
-                            c.jt[k, j] = wp.static(sign[j]) * (z - f.z[j])
+                            jn[k, j] = -wp.static(sign[j]) * (cx - x[j])
+                            jt[k, j] = wp.static(sign[j]) * (cz - z[j])
                         else:
-                            c.jn[k, j] = f.uz[j]
-                            c.jt[k, j] = f.ux[j]
-                        vn += c.jn[k, j] * v[j]
-                        vt += c.jt[k, j] * v[j]
+                            jn[k, j] = uz[j]
+                            jt[k, j] = ux[j]
+                        vn += jn[k, j] * v[j]
+                        vt += jt[k, j] * v[j]
                     else:
-                        c.jn[k, j] = zero
-                        c.jt[k, j] = zero
+                        jn[k, j] = zero
+                        jt[k, j] = zero
                 r = distance - wp.static(reach[e])
                 d = impedance(
                     r,
@@ -142,23 +149,23 @@ def build_constraints(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleName
                     wp.static(spring[e].midpoint),
                     wp.static(spring[e].power),
                 )
-                c.mu[k] = wp.static(friction[e])
-                c.D[k] = d / ((one - d) * wp.static(softness[e]))
-                c.rn[k] = wp.static(spring[e].damping) * vn + wp.static(spring[e].stiffness) * d * r
-                c.rt[k] = wp.static(spring[e].damping) * vt
+                mu[k] = wp.static(friction[e])
+                D[k] = d / ((one - d) * wp.static(softness[e]))
+                rn[k] = wp.static(spring[e].damping) * vn + wp.static(spring[e].stiffness) * d * r
+                rt[k] = wp.static(spring[e].damping) * vt
                 k += 1
         for e in range(n_pairs):
             i = wp.static(first[e].link)
             j0 = wp.static(second[e].link)
             # centres and half axes of both capsules
-            ax = f.c[i] * wp.static(first[e].half_x) + f.s[i] * wp.static(first[e].half_z)
-            az = f.c[i] * wp.static(first[e].half_z) - f.s[i] * wp.static(first[e].half_x)
-            bx = f.c[j0] * wp.static(second[e].half_x) + f.s[j0] * wp.static(second[e].half_z)
-            bz = f.c[j0] * wp.static(second[e].half_z) - f.s[j0] * wp.static(second[e].half_x)
-            px = f.x[i] + f.c[i] * wp.static(first[e].middle_x) + f.s[i] * wp.static(first[e].middle_z)
-            pz = f.z[i] + f.c[i] * wp.static(first[e].middle_z) - f.s[i] * wp.static(first[e].middle_x)
-            qx = f.x[j0] + f.c[j0] * wp.static(second[e].middle_x) + f.s[j0] * wp.static(second[e].middle_z)
-            qz = f.z[j0] + f.c[j0] * wp.static(second[e].middle_z) - f.s[j0] * wp.static(second[e].middle_x)
+            ax = c[i] * wp.static(first[e].half_x) + s[i] * wp.static(first[e].half_z)
+            az = c[i] * wp.static(first[e].half_z) - s[i] * wp.static(first[e].half_x)
+            bx = c[j0] * wp.static(second[e].half_x) + s[j0] * wp.static(second[e].half_z)
+            bz = c[j0] * wp.static(second[e].half_z) - s[j0] * wp.static(second[e].half_x)
+            px = x[i] + c[i] * wp.static(first[e].middle_x) + s[i] * wp.static(first[e].middle_z)
+            pz = z[i] + c[i] * wp.static(first[e].middle_z) - s[i] * wp.static(first[e].middle_x)
+            qx = x[j0] + c[j0] * wp.static(second[e].middle_x) + s[j0] * wp.static(second[e].middle_z)
+            qz = z[j0] + c[j0] * wp.static(second[e].middle_z) - s[j0] * wp.static(second[e].middle_x)
             if (px - qx) * (px - qx) + (pz - qz) * (pz - qz) < wp.static(near[e]):
                 s1, s2 = nearest(ax, az, bx, bz, px - qx, pz - qz)
                 px = px + s1 * ax
@@ -171,8 +178,8 @@ def build_constraints(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleName
                 if distance < wp.static(reach[n_points + e]) and gap > crossed:
                     nx = (qx - px) / gap
                     nz = (qz - pz) / gap
-                    x = px + nx * (wp.static(first[e].radius) + half * distance)
-                    z = pz + nz * (wp.static(first[e].radius) + half * distance)
+                    cx = px + nx * (wp.static(first[e].radius) + half * distance)
+                    cz = pz + nz * (wp.static(first[e].radius) + half * distance)
                     vn = zero
                     vt = zero
                     for j in range(n):
@@ -182,17 +189,17 @@ def build_constraints(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleName
                         if wp.static(ancestors[first[e].link][j]):
                             moves -= one
                         if wp.static(hinge[j]):
-                            mx = moves * wp.static(sign[j]) * (z - f.z[j])
-                            mz = -moves * wp.static(sign[j]) * (x - f.x[j])
-                            c.jn[k, j] = nx * mx + nz * mz
-                            c.jt[k, j] = nz * mx - nx * mz
+                            mx = moves * wp.static(sign[j]) * (cz - z[j])
+                            mz = -moves * wp.static(sign[j]) * (cx - x[j])
+                            jn[k, j] = nx * mx + nz * mz
+                            jt[k, j] = nz * mx - nx * mz
                         else:
-                            mx = moves * f.ux[j]
-                            mz = moves * f.uz[j]
-                            c.jn[k, j] = nx * mx + nz * mz
-                            c.jt[k, j] = nz * mx - nx * mz
-                        vn += c.jn[k, j] * v[j]
-                        vt += c.jt[k, j] * v[j]
+                            mx = moves * ux[j]
+                            mz = moves * uz[j]
+                            jn[k, j] = nx * mx + nz * mz
+                            jt[k, j] = nz * mx - nx * mz
+                        vn += jn[k, j] * v[j]
+                        vt += jt[k, j] * v[j]
                     r = distance - wp.static(reach[n_points + e])
                     d = impedance(
                         r,
@@ -202,15 +209,14 @@ def build_constraints(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleName
                         wp.static(spring[n_points + e].midpoint),
                         wp.static(spring[n_points + e].power),
                     )
-                    c.mu[k] = wp.static(friction[n_points + e])
-                    c.D[k] = d / ((one - d) * wp.static(softness[n_points + e]))
-                    c.rn[k] = (
+                    mu[k] = wp.static(friction[n_points + e])
+                    D[k] = d / ((one - d) * wp.static(softness[n_points + e]))
+                    rn[k] = (
                         wp.static(spring[n_points + e].damping) * vn + wp.static(spring[n_points + e].stiffness) * d * r
                     )
-                    c.rt[k] = wp.static(spring[n_points + e].damping) * vt
+                    rt[k] = wp.static(spring[n_points + e].damping) * vt
                     k += 1
-        c.count = k
-        return c
+        return k, jn, jt, mu, D, rn, rt
 
     @wp.func
     def nearest(ax: real, az: real, bx: real, bz: real, dx: real, dz: real):
@@ -243,7 +249,7 @@ def build_constraints(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleName
             s1 = wp.clamp((u + ab) / aa, -one, one)
         return s1, s2
 
-    return SimpleNamespace(Limits=Limits, limits=limits, Contacts=Contacts, contacts=contacts)
+    return SimpleNamespace(limits=limits, contacts=contacts)
 
 
 def _spring_constants(shapes: Shapes, spring) -> SimpleNamespace:

@@ -8,8 +8,8 @@ from nesht.engines.fused.kernel.shapes import Shapes
 from nesht.engines.fused.planar import WORLD
 
 
-def build_dynamics(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleNamespace:
-    """Return `dynamics(frames, q, v, u) -> (M, f)`, the two sides of M a = f without constraints.
+def build_dynamics(shapes: Shapes) -> SimpleNamespace:
+    """Return `dynamics(frames..., q, v, u) -> (M, f)`, the two sides of M a = f without constraints.
 
     A unit velocity of joint i gives the subtree it moves (mass m, first moments mx, mz, second moment I, all about the
     origin) the momentum (Px, Pz) and the angular momentum L; M_ij is how much of it joint j feels:
@@ -22,7 +22,6 @@ def build_dynamics(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleNamespa
     """
     n, motors, model = shapes.n, shapes.motors, shapes.model
     real, vector, matrix, controls = shapes.real, shapes.vector, shapes.matrix, shapes.controls
-    Frames = kinematics.Frames  # noqa: N806
     links, ancestors, world = model.links, model.ancestors, WORLD
     parent, hinge = [link.parent for link in links], [link.hinge for link in links]
     heavy = [link.mass > 0 for link in links]
@@ -39,7 +38,20 @@ def build_dynamics(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleNamespa
     )
 
     @wp.func
-    def dynamics(f: Frames, q: vector, v: vector, u: controls):
+    def dynamics(
+        x: vector,
+        z: vector,
+        c: vector,
+        s: vector,
+        w: vector,
+        bx: vector,
+        bz: vector,
+        ux: vector,
+        uz: vector,
+        q: vector,
+        v: vector,
+        u: controls,
+    ):
         m = vector()
         mx = vector()
         mz = vector()
@@ -49,18 +61,18 @@ def build_dynamics(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleNamespa
         torque = vector()
         for i in range(n):
             if wp.static(heavy[i]):
-                dx = f.c[i] * wp.static(centre_x[i]) + f.s[i] * wp.static(centre_z[i])
-                dz = f.c[i] * wp.static(centre_z[i]) - f.s[i] * wp.static(centre_x[i])
-                x = f.x[i] + dx
-                z = f.z[i] + dz
-                w2 = f.w[i] * f.w[i]
+                dx = c[i] * wp.static(centre_x[i]) + s[i] * wp.static(centre_z[i])
+                dz = c[i] * wp.static(centre_z[i]) - s[i] * wp.static(centre_x[i])
+                cx = x[i] + dx
+                cz = z[i] + dz
+                w2 = w[i] * w[i]
                 m[i] = wp.static(mass[i])
-                mx[i] = wp.static(mass[i]) * x
-                mz[i] = wp.static(mass[i]) * z
-                second[i] = wp.static(inertia[i]) + wp.static(mass[i]) * (x * x + z * z)
-                fx[i] = wp.static(mass[i]) * (f.bx[i] - w2 * dx - gx)
-                fz[i] = wp.static(mass[i]) * (f.bz[i] - w2 * dz - gz)
-                torque[i] = z * fx[i] - x * fz[i]
+                mx[i] = wp.static(mass[i]) * cx
+                mz[i] = wp.static(mass[i]) * cz
+                second[i] = wp.static(inertia[i]) + wp.static(mass[i]) * (cx * cx + cz * cz)
+                fx[i] = wp.static(mass[i]) * (bx[i] - w2 * dx - gx)
+                fz[i] = wp.static(mass[i]) * (bz[i] - w2 * dz - gz)
+                torque[i] = cz * fx[i] - cx * fz[i]
         for r in range(n):
             i = wp.static(n - 1 - r)
             if wp.static(parent[n - 1 - r] != world):
@@ -77,23 +89,23 @@ def build_dynamics(shapes: Shapes, kinematics: SimpleNamespace) -> SimpleNamespa
         for i in range(n):
             if wp.static(hinge[i]):
                 si = wp.static(sign[i])
-                force[i] = -si * (torque[i] - f.z[i] * fx[i] + f.x[i] * fz[i])
-                Px = si * (mz[i] - m[i] * f.z[i])
-                Pz = si * (m[i] * f.x[i] - mx[i])
-                L = si * (second[i] - f.z[i] * mz[i] - f.x[i] * mx[i])
+                force[i] = -si * (torque[i] - z[i] * fx[i] + x[i] * fz[i])
+                Px = si * (mz[i] - m[i] * z[i])
+                Pz = si * (m[i] * x[i] - mx[i])
+                L = si * (second[i] - z[i] * mz[i] - x[i] * mx[i])
             else:
-                force[i] = -(f.ux[i] * fx[i] + f.uz[i] * fz[i])
-                Px = m[i] * f.ux[i]
-                Pz = m[i] * f.uz[i]
-                L = mz[i] * f.ux[i] - mx[i] * f.uz[i]
+                force[i] = -(ux[i] * fx[i] + uz[i] * fz[i])
+                Px = m[i] * ux[i]
+                Pz = m[i] * uz[i]
+                L = mz[i] * ux[i] - mx[i] * uz[i]
             for j in range(wp.static(i + 1)):
                 if wp.static(ancestors[i][j]):
                     if wp.static(hinge[j]):
-                        felt = wp.static(sign[j]) * (L - f.z[j] * Px + f.x[j] * Pz)
+                        felt = wp.static(sign[j]) * (L - z[j] * Px + x[j] * Pz)
                         M[i, j] = felt
                         M[j, i] = felt
                     else:
-                        felt = f.ux[j] * Px + f.uz[j] * Pz
+                        felt = ux[j] * Px + uz[j] * Pz
                         M[i, j] = felt
                         M[j, i] = felt
             M[i, i] += wp.static(armature[i])

@@ -15,10 +15,8 @@ def build_physics(shapes: Shapes) -> SimpleNamespace:
     """Return `physics_step(q, v, u, guess) -> (q, v, a)`; the accelerations are the next step's first guess."""
     n, real = shapes.n, shapes.real
     vector, controls = shapes.vector, shapes.controls
-    kinematics = build_kinematics(shapes)
-    constraints = build_constraints(shapes, kinematics)
-    solver = build_solver(shapes, constraints)
-    frames, dynamics = kinematics.frames, build_dynamics(shapes, kinematics).dynamics
+    frames, dynamics = build_kinematics(shapes).frames, build_dynamics(shapes).dynamics
+    constraints, solver = build_constraints(shapes), build_solver(shapes)
     limits, contacts = constraints.limits, constraints.contacts
     cholesky, substitute, newton = solver.cholesky, solver.substitute, solver.newton
     h = real(shapes.model.timestep)
@@ -28,15 +26,15 @@ def build_physics(shapes: Shapes) -> SimpleNamespace:
     @wp.func
     def acceleration(q: vector, v: vector, u: controls, guess: vector):
         """Return the accelerations and the mass matrix."""
-        f = frames(q, v)
-        M, force = dynamics(f, q, v, u)
-        l = limits(q, v)
-        c = contacts(f, v)
+        x, z, c, s, w, bx, bz, ux, uz, height = frames(q, v)
+        M, force = dynamics(x, z, c, s, w, bx, bz, ux, uz, q, v, u)
+        limit_count, side, limit_D, limit_r = limits(q, v)
+        count, jn, jt, mu, D, rn, rt = contacts(x, z, c, s, ux, uz, height, v)
         a = vector()
-        if l.count + c.count == 0:
+        if limit_count + count == 0:
             a = substitute(cholesky(M), force)
         else:
-            a = newton(M, force, l, c, guess)
+            a = newton(M, force, side, limit_D, limit_r, count, jn, jt, mu, D, rn, rt, guess)
         return a, M
 
     @wp.func

@@ -9,7 +9,10 @@ from nesht.engines.fused.planar import WORLD
 
 
 def build_kinematics(shapes: Shapes) -> SimpleNamespace:
-    """Return `Frames`, and `frames(q, v)` that fills them in.
+    """Return `frames(q, v) -> (x, z, c, s, w, bx, bz, ux, uz, height)`.
+
+    Of every link: origin, cosine and sine of its angle, angular velocity, acceleration of the origin where no joint
+    accelerates, direction of a slide; and the height above the floor of what positions are relative to.
 
     Positions are relative to the links that carry the whole robot (see `PlanarModel.carriers`); the height they give it
     is kept by itself. For a link i with parent p, anchor o and angle a in p's frame, R(phi) being the rotation by phi:
@@ -33,30 +36,25 @@ def build_kinematics(shapes: Shapes) -> SimpleNamespace:
     zero, one, two = shapes.numbers((0, 1, 2))
     world = WORLD
 
-    @wp.struct
-    class Frames:
-        x: vector  # origin of every link
-        z: vector
-        c: vector  # cosine and sine of its angle
-        s: vector
-        w: vector  # angular velocity
-        bx: vector  # acceleration of the origin without joint accelerations
-        bz: vector
-        ux: vector  # direction of a slide in the world
-        uz: vector
-        height: real  # of the relative positions' origin above the floor
-
     @wp.func
     def frames(q: vector, v: vector):
-        f = Frames()
+        x = vector()
+        z = vector()
+        c = vector()
+        s = vector()
+        w = vector()
+        bx = vector()
+        bz = vector()
+        ux = vector()
+        uz = vector()
         phi = vector()
         height = above_floor
         for i in range(n):
             if wp.static(i < carriers):
                 height = height + wp.static(offset_z[i]) + wp.static(axis_z[i]) * q[i]
-                f.c[i] = one
-                f.ux[i] = wp.static(axis_x[i])
-                f.uz[i] = wp.static(axis_z[i])
+                c[i] = one
+                ux[i] = wp.static(axis_x[i])
+                uz[i] = wp.static(axis_z[i])
             else:
                 px = zero
                 pz = zero
@@ -68,43 +66,40 @@ def build_kinematics(shapes: Shapes) -> SimpleNamespace:
                 pbz = zero
                 if wp.static(parent[i] != world):
                     p = wp.static(parent[i])
-                    px = f.x[p]
-                    pz = f.z[p]
-                    pc = f.c[p]
-                    ps = f.s[p]
-                    pw = f.w[p]
+                    px = x[p]
+                    pz = z[p]
+                    pc = c[p]
+                    ps = s[p]
+                    pw = w[p]
                     pphi = phi[p]
-                    pbx = f.bx[p]
-                    pbz = f.bz[p]
+                    pbx = bx[p]
+                    pbz = bz[p]
                 dx = pc * wp.static(offset_x[i]) + ps * wp.static(offset_z[i])
                 dz = pc * wp.static(offset_z[i]) - ps * wp.static(offset_x[i])
                 if wp.static(hinge[i]):
                     phi[i] = pphi + wp.static(angle[i]) + wp.static(sign[i]) * q[i]
-                    f.w[i] = pw + wp.static(sign[i]) * v[i]
-                    f.c[i] = wp.cos(phi[i])
-                    f.s[i] = wp.sin(phi[i])
+                    w[i] = pw + wp.static(sign[i]) * v[i]
+                    c[i] = wp.cos(phi[i])
+                    s[i] = wp.sin(phi[i])
                 else:
-                    ux = pc * wp.static(axis_x[i]) + ps * wp.static(axis_z[i])
-                    uz = pc * wp.static(axis_z[i]) - ps * wp.static(axis_x[i])
-                    dx = dx + ux * q[i]
-                    dz = dz + uz * q[i]
-                    pbx = pbx + two * pw * uz * v[i]
-                    pbz = pbz - two * pw * ux * v[i]
-                    f.ux[i] = ux
-                    f.uz[i] = uz
+                    ux[i] = pc * wp.static(axis_x[i]) + ps * wp.static(axis_z[i])
+                    uz[i] = pc * wp.static(axis_z[i]) - ps * wp.static(axis_x[i])
+                    dx = dx + ux[i] * q[i]
+                    dz = dz + uz[i] * q[i]
+                    pbx = pbx + two * pw * uz[i] * v[i]
+                    pbz = pbz - two * pw * ux[i] * v[i]
                     phi[i] = pphi + wp.static(angle[i])
-                    f.w[i] = pw
+                    w[i] = pw
                     if wp.static(turned[i]):
-                        f.c[i] = wp.cos(phi[i])
-                        f.s[i] = wp.sin(phi[i])
+                        c[i] = wp.cos(phi[i])
+                        s[i] = wp.sin(phi[i])
                     else:
-                        f.c[i] = pc
-                        f.s[i] = ps
-                f.x[i] = px + dx
-                f.z[i] = pz + dz
-                f.bx[i] = pbx - pw * pw * dx
-                f.bz[i] = pbz - pw * pw * dz
-        f.height = height
-        return f
+                        c[i] = pc
+                        s[i] = ps
+                x[i] = px + dx
+                z[i] = pz + dz
+                bx[i] = pbx - pw * pw * dx
+                bz[i] = pbz - pw * pw * dz
+        return x, z, c, s, w, bx, bz, ux, uz, height
 
-    return SimpleNamespace(Frames=Frames, frames=frames)
+    return SimpleNamespace(frames=frames)

@@ -18,11 +18,10 @@ SEARCHES = 12
 """Steps of a line search at most."""
 
 
-def build_solver(shapes: Shapes, constraints: SimpleNamespace) -> SimpleNamespace:
-    """Return `cholesky(A)`, `substitute(L, b)` and `newton(M, f, limits, contacts, guess)`."""
+def build_solver(shapes: Shapes) -> SimpleNamespace:
+    """Return `cholesky(A)`, `substitute(L, b)` and `newton(M, f, limits..., contacts..., guess)`."""
     n, real = shapes.n, shapes.real
-    vector, matrix, per_contact = shapes.vector, shapes.matrix, shapes.per_contact
-    Limits, Contacts = constraints.Limits, constraints.Contacts  # noqa: N806
+    vector, matrix, per_contact, jacobian = shapes.vector, shapes.matrix, shapes.per_contact, shapes.jacobian
     limited = [link.limits is not None for link in shapes.model.links]
     zero, one, two, tiny = shapes.numbers((0, 1, 2, 1e-12))
     enough = real(1e-5 if real is wp.float32 else 1e-12)
@@ -71,14 +70,28 @@ def build_solver(shapes: Shapes, constraints: SimpleNamespace) -> SimpleNamespac
         )
 
     @wp.func
-    def newton(M: matrix, f: vector, l: Limits, c: Contacts, guess: vector):
+    def newton(
+        M: matrix,
+        f: vector,
+        side: vector,
+        limit_D: vector,
+        limit_r: vector,
+        count: int,
+        jn: jacobian,
+        jt: jacobian,
+        mu: per_contact,
+        D: per_contact,
+        rn: per_contact,
+        rt: per_contact,
+        guess: vector,
+    ):
         a = guess
         whole = real(one)
         normal = per_contact()  # of the acceleration a: jn a + rn, and mu (jt a + rt)
         sliding = per_contact()
-        for k in range(c.count):
-            normal[k] = wp.dot(c.jn[k], a) + c.rn[k]
-            sliding[k] = c.mu[k] * (wp.dot(c.jt[k], a) + c.rt[k])
+        for k in range(count):
+            normal[k] = wp.dot(jn[k], a) + rn[k]
+            sliding[k] = mu[k] * (wp.dot(jt[k], a) + rt[k])
         normal_step = per_contact()
         sliding_step = per_contact()
         iteration = int(0)
@@ -92,42 +105,42 @@ def build_solver(shapes: Shapes, constraints: SimpleNamespace) -> SimpleNamespac
             g = smooth
             for i in range(n):
                 if wp.static(limited[i]):
-                    r = l.side[i] * a[i] + l.r[i]
+                    r = side[i] * a[i] + limit_r[i]
                     if r < zero:
-                        g[i] += l.side[i] * l.D[i] * r
-                        H[i, i] += l.D[i]
-            for k in range(c.count):
+                        g[i] += side[i] * limit_D[i] * r
+                        H[i, i] += limit_D[i]
+            for k in range(count):
                 push = pushing(normal[k], sliding[k])
                 if push != 0:
                     ahead = wp.where((push & 1) != 0, one, zero)
                     back = wp.where((push & 2) != 0, one, zero)
                     across = wp.where((push & 4) != 0, two, zero)
-                    D = c.D[k]
-                    mu = c.mu[k]
-                    gn = D * (ahead * (normal[k] + sliding[k]) + back * (normal[k] - sliding[k]) + across * normal[k])
-                    gt = D * mu * (ahead * (normal[k] + sliding[k]) - back * (normal[k] - sliding[k]))
-                    hnn = D * (ahead + back + across)
-                    hnt = D * mu * (ahead - back)
-                    htt = D * mu * mu * (ahead + back)
+                    d = D[k]
+                    m = mu[k]
+                    gn = d * (ahead * (normal[k] + sliding[k]) + back * (normal[k] - sliding[k]) + across * normal[k])
+                    gt = d * m * (ahead * (normal[k] + sliding[k]) - back * (normal[k] - sliding[k]))
+                    hnn = d * (ahead + back + across)
+                    hnt = d * m * (ahead - back)
+                    htt = d * m * m * (ahead + back)
                     for i in range(n):
-                        ni = c.jn[k, i]
-                        ti = c.jt[k, i]
+                        ni = jn[k, i]
+                        ti = jt[k, i]
                         g[i] += gn * ni + gt * ti
                         hn = hnn * ni + hnt * ti
                         ht = hnt * ni + htt * ti
                         for j in range(wp.static(i + 1)):
-                            H[i, j] += hn * c.jn[k, j] + ht * c.jt[k, j]
+                            H[i, j] += hn * jn[k, j] + ht * jt[k, j]
             step = substitute(cholesky(H), -g)
             # does the full step keep the set of pushing constraints?
             same = bool(True)
             for i in range(n):
                 if wp.static(limited[i]):
-                    r = l.side[i] * a[i] + l.r[i]
-                    if (r < zero) != (r + l.side[i] * step[i] < zero):
+                    r = side[i] * a[i] + limit_r[i]
+                    if (r < zero) != (r + side[i] * step[i] < zero):
                         same = False
-            for k in range(c.count):
-                normal_step[k] = wp.dot(c.jn[k], step)
-                sliding_step[k] = c.mu[k] * wp.dot(c.jt[k], step)
+            for k in range(count):
+                normal_step[k] = wp.dot(jn[k], step)
+                sliding_step[k] = mu[k] * wp.dot(jt[k], step)
                 if pushing(normal[k] + normal_step[k], sliding[k] + sliding_step[k]) != pushing(normal[k], sliding[k]):
                     same = False
             if same:
@@ -144,31 +157,31 @@ def build_solver(shapes: Shapes, constraints: SimpleNamespace) -> SimpleNamespac
                 d2 = real(curve)
                 for i in range(n):
                     if wp.static(limited[i]):
-                        along = l.side[i] * step[i]
-                        r = l.side[i] * a[i] + l.r[i] + t * along
+                        along = side[i] * step[i]
+                        r = side[i] * a[i] + limit_r[i] + t * along
                         if r < zero:
-                            d1 += l.D[i] * r * along
-                            d2 += l.D[i] * along * along
-                for k in range(c.count):
-                    rn = normal[k] + t * normal_step[k]
-                    rt = sliding[k] + t * sliding_step[k]
-                    if rn + rt < zero:
+                            d1 += limit_D[i] * r * along
+                            d2 += limit_D[i] * along * along
+                for k in range(count):
+                    wn = normal[k] + t * normal_step[k]
+                    wt = sliding[k] + t * sliding_step[k]
+                    if wn + wt < zero:
                         along = normal_step[k] + sliding_step[k]
-                        d1 += c.D[k] * (rn + rt) * along
-                        d2 += c.D[k] * along * along
-                    if rn - rt < zero:
+                        d1 += D[k] * (wn + wt) * along
+                        d2 += D[k] * along * along
+                    if wn - wt < zero:
                         along = normal_step[k] - sliding_step[k]
-                        d1 += c.D[k] * (rn - rt) * along
-                        d2 += c.D[k] * along * along
-                    if rn < zero:
-                        d1 += two * c.D[k] * rn * normal_step[k]
-                        d2 += two * c.D[k] * normal_step[k] * normal_step[k]
+                        d1 += D[k] * (wn - wt) * along
+                        d2 += D[k] * along * along
+                    if wn < zero:
+                        d1 += two * D[k] * wn * normal_step[k]
+                        d2 += two * D[k] * normal_step[k] * normal_step[k]
                 change = d1 / d2
                 t = wp.max(t - change, zero)
                 if wp.abs(change) < enough * wp.max(t, one):
                     break
             a = a + t * step
-            for k in range(c.count):
+            for k in range(count):
                 normal[k] += t * normal_step[k]
                 sliding[k] += t * sliding_step[k]
         return a
