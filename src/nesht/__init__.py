@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nesht.policies.saved import Policy, load_policy
     from nesht.strategy import Strategy, maximize
     from nesht.tasks.wrappers import MaskReward, NoiseFeatures
-    from nesht.training.api import resume, train, train_fleet
+    from nesht.training.api import resume, train, train_fleet, train_many
     from nesht.training.loop import RunResult
 
 _HOME = {
@@ -34,6 +34,7 @@ _HOME = {
     "resume": "nesht.training.api",
     "train": "nesht.training.api",
     "train_fleet": "nesht.training.api",
+    "train_many": "nesht.training.api",
 }
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "resume",
     "train",
     "train_fleet",
+    "train_many",
 ]
 
 

@@ -31,20 +31,31 @@ def policy_bytes(out: Path, seed: int = 3, **options: Any) -> bytes:
 @pytest.mark.parametrize(
     "runtime",
     [
-        {"threads": 2},
-        {"threads": 4, "slots": 8},
-        {"threads": 2, "slots": 256},
+        {"engine": "batch", "threads": 2},
+        {"engine": "batch", "threads": 4, "slots": 8},
+        {"engine": "batch", "threads": 2, "slots": 256},
         {"engine": "gym"},
         {"engine": "gym", "threads": 2},
     ],
 )
 def test_policy_file_is_the_same_however_it_is_computed(tmp_path: Path, preset: str, runtime: dict[str, Any]) -> None:
-    usual = policy_bytes(tmp_path / "usual", preset=preset)
+    usual = policy_bytes(tmp_path / "usual", preset=preset, engine="batch")
     assert policy_bytes(tmp_path / "other", preset=preset, **runtime) == usual
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("options", [{"preset": "paper"}, {"hidden": (6,), "noise": "drawn"}])
+def test_the_fused_engine_gives_the_same_bits_on_any_number_of_threads(
+    tmp_path: Path, threads: int, options: dict[str, Any]
+) -> None:
+    usual = policy_bytes(tmp_path / "usual", engine="fused", device="cpu", **options)
+    assert policy_bytes(tmp_path / "other", engine="fused", device="cpu", **options, threads=threads) == usual
+
+
+@pytest.mark.parametrize("engine", ["batch", "fused"])
 @pytest.mark.parametrize("options", [{}, {"hidden": (6,), "unit": "weight", "scope": "per-layer", "optimiser": "adam"}])
-def test_a_run_is_the_same_alone_and_in_a_fleet(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_a_run_is_the_same_alone_and_in_a_fleet(tmp_path: Path, options: dict[str, Any], engine: str) -> None:
+    options = {**options, "engine": engine, "device": "cpu"}
     alone = policy_bytes(tmp_path / "alone", **options)
     nesht.train_fleet([0, 3, 1], out=tmp_path / "fleet", **{**SMALL, **options})
     assert (tmp_path / "fleet" / "seed-3" / "policy.safetensors").read_bytes() == alone

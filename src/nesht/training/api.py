@@ -13,7 +13,7 @@ from nesht.errors import UserError
 from nesht.presets import preset as preset_options
 from nesht.training.fleet import Fleet
 from nesht.training.folder import RunFolder, find_runs, fleet_runs, is_run, read_config
-from nesht.training.loop import Callback, Run, RunResult, run_generations
+from nesht.training.loop import Callback, Group, Run, RunResult, run_groups
 from nesht.training.recorder import Recorder
 from nesht.training.setup import DEFAULT_STEPS, Setup, build
 
@@ -68,15 +68,62 @@ def train_fleet(
         env = options.get("env", "")
         config = Config().change(**preset_options(preset, env if isinstance(env, str) else ""))
     config = config.change(**options)
-    if config.training.steps is config.training.generations is config.training.seconds is None:
-        config = config.change(steps=DEFAULT_STEPS)
-    setups = [build(config.change(seed=seed)) for seed in seeds]
-    folders = _start_folders(Path(out), setups, overwrite) if out is not None else [None] * len(seeds)
+    if out is not None:
+        _check_kind(Path(out), len(seeds))
+    outs = [Path(out)] if out and len(seeds) == 1 else [Path(out) / f"seed-{seed}" for seed in seeds] if out else None
+    configs = [config.change(seed=seed) for seed in seeds]
+    return train_many(configs, outs=outs, overwrite=overwrite, progress=progress, callback=callback)
+
+
+def train_many(
+    configs: Sequence[Config],
+    *,
+    outs: Sequence[str | Path] | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+    callback: Callback | None = None,
+) -> list[RunResult]:
+    """Train many runs of any settings in one program; every run gives the same bits as it would alone.
+
+    Runs that differ in nothing but their seed advance together; on a GPU, different settings run side by side.
+
+    Args:
+        configs: the options of every run.
+        outs: the run folder of every run; without them nothing is written.
+        overwrite: replace runs that are already there.
+        progress: show progress on standard error.
+        callback: called after every generation of a group of runs with the records of its active runs; on a GPU from
+            several threads.
+    """
+    if not configs:
+        raise UserError("there are no runs to train.")
+    setups = [build(config if _has_budget(config) else config.change(steps=DEFAULT_STEPS)) for config in configs]
+    folders = _start_folders([Path(out) for out in outs], setups, overwrite) if outs else [None] * len(setups)
+    groups: dict[str, list[int]] = {}
+    for i, setup in enumerate(setups):
+        groups.setdefault(repr(setup.config.change(seed=0)), []).append(i)
+    made = [_new_group([setups[i] for i in rows], [folders[i] for i in rows]) for rows in groups.values()]
+    results = run_groups(made, progress, callback)
+    order = [i for rows in groups.values() for i in rows]
+    return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
+
+
+def _has_budget(config: Config) -> bool:
+    options = config.training
+    return not (options.steps is options.generations is options.seconds is None)
+
+
+def _new_group(setups: list[Setup], folders: list[RunFolder | None]) -> Group:
+    """Return the group of new runs that differ in nothing but their seeds."""
+    seeds = [setup.config.training.seed for setup in setups]
+    if len(set(seeds)) < len(seeds):
+        raise UserError(f"two runs have the same options and the same seed; seeds {seeds}.")
+    board = setups[0].config.runtime.tensorboard
     runs = [
-        Run(seed, folder, Recorder(folder.path, tensorboard=config.runtime.tensorboard) if folder else None)
+        Run(seed, folder, Recorder(folder.path, tensorboard=board) if folder else None)
         for seed, folder in zip(seeds, folders, strict=True)
     ]
-    return run_generations(Fleet.new(setups[0], seeds), setups[0], runs, progress, callback)
+    return Group(setups[0], Fleet.new(setups[0], seeds), runs)
 
 
 def resume(
@@ -97,28 +144,31 @@ def resume(
     if "engine" in options:  # another engine may not know the device of the one before
         options = {"device": "auto", **options}
     configs = [read_config(folder).change(**options) for folder in paths]
-    if any(config.change(seed=0) != configs[0].change(seed=0) for config in configs):
-        raise UserError(f"the runs in {path} have different options; resume them one at a time.")
-    setup = build(configs[0])
+    groups: dict[str, list[int]] = {}
+    for i, config in enumerate(configs):
+        groups.setdefault(repr(config.change(seed=0)), []).append(i)
     runs: list[Run] = []
-    fleets: list[Fleet] = []
+    made: list[Group] = []
     try:
-        for folder_path, config in zip(paths, configs, strict=True):
-            folder = RunFolder(folder_path)
-            runs.append(Run(config.training.seed, folder, None))
-            fleet, lengths, warning = folder.load(Fleet.new(setup, [config.training.seed]))
-            fleets.append(fleet)
-            _check_budget(fleet, options)
-            if warning:
-                print(f"nesht: {warning}", file=sys.stderr)
-            if options:
-                folder.remember(config)
-            runs[-1].recorder = Recorder(folder_path, lengths, config.runtime.tensorboard)
+        for rows in groups.values():
+            setup, fleets = build(configs[rows[0]]), []
+            for i in rows:
+                config, folder = configs[i], RunFolder(paths[i])
+                runs.append(Run(config.training.seed, folder, None))
+                fleet, lengths, warning = folder.load(Fleet.new(setup, [config.training.seed]))
+                fleets.append(fleet)
+                _check_budget(fleet, options)
+                if warning:
+                    print(f"nesht: {warning}", file=sys.stderr)
+                if options:
+                    folder.remember(config)
+                runs[-1].recorder = Recorder(paths[i], lengths, config.runtime.tensorboard)
+            made.append(Group(setup, Fleet.join(fleets), runs[-len(rows) :]))
     except BaseException:
         for run in runs:
             run.close()
         raise
-    return run_generations(Fleet.join(fleets), setup, runs, progress, callback)
+    return run_groups(made, progress, callback)
 
 
 def _check_budget(fleet: Fleet, options: dict[str, Any]) -> None:
@@ -131,12 +181,15 @@ def _check_budget(fleet: Fleet, options: dict[str, Any]) -> None:
             )
 
 
-def _start_folders(out: Path, setups: list[Setup], overwrite: bool) -> list[RunFolder | None]:
-    """Open and claim all folders before anything is simulated."""
-    paths = [out] if len(setups) == 1 else [out / f"seed-{setup.config.training.seed}" for setup in setups]
-    if fleet_runs(out) if len(setups) == 1 else is_run(out):
-        kind = "a fleet" if len(setups) == 1 else "a single run"
+def _check_kind(out: Path, runs: int) -> None:
+    """Refuse to put a single run into the folder of a fleet, or the other way round."""
+    if fleet_runs(out) if runs == 1 else is_run(out):
+        kind = "a fleet" if runs == 1 else "a single run"
         raise UserError(f"{out} already holds {kind}; choose another --out.")
+
+
+def _start_folders(paths: Sequence[Path], setups: list[Setup], overwrite: bool) -> list[RunFolder | None]:
+    """Open and claim all folders before anything is simulated."""
     folders: list[RunFolder | None] = []
     try:
         for path, setup in zip(paths, setups, strict=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -97,30 +99,68 @@ class _Point:
                 self.fleet.policy(i, setup).save(run.folder.path / POLICY_FILE)
 
 
-def run_generations(
-    fleet: Fleet, setup: Setup, runs: list[Run], progress: bool, callback: Callback | None
-) -> list[RunResult]:
-    """Run generations until every run is done; on Ctrl-C save what there is, then let it through."""
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seeds, and advance together."""
+
+    setup: Setup
+    fleet: Fleet
+    runs: list[Run]
+
+
+def run_groups(groups: Sequence[Group], progress: bool, callback: Callback | None) -> list[RunResult]:
+    """Train all groups and return the results of all runs, in order.
+
+    On a GPU the groups run side by side, each on a stream of its own, so that none waits for another's long episodes;
+    on the CPU, which one group fills, they run one after the other.
+    """
+    stop = threading.Event()
+    display = ProgressDisplay(sum(len(group.runs) for group in groups)) if progress else None
+    at_once = len(groups) if groups[0].setup.config.runtime.device == "cuda" else 1
+    with ExitStack() as stack:
+        for group in groups:
+            for run in group.runs:
+                stack.callback(run.close)
+        if display is not None:
+            stack.enter_context(display)
+        reports = [
+            [report for report in (display.of(i, group.setup.budget) if display else None, callback) if report]
+            for i, group in enumerate(groups)
+        ]
+        if len(groups) == 1:
+            return run_generations(groups[0], reports[0], stop)
+        with ThreadPoolExecutor(at_once, "nesht-group") as pool:
+            futures = [
+                pool.submit(run_generations, group, report, stop) for group, report in zip(groups, reports, strict=True)
+            ]
+            try:
+                return [result for future in futures for result in future.result()]
+            except BaseException:  # also Ctrl-C: every group saves what it has
+                stop.set()
+                raise
+
+
+def run_generations(group: Group, reports: Sequence[Callback], stop: threading.Event) -> list[RunResult]:
+    """Run generations until every run is done; on Ctrl-C, or if told to stop, save what there is and let it through."""
+    setup, fleet, runs = group.setup, group.fleet, group.runs
     results: dict[int, RunResult] = {}
     with ExitStack() as stack:
-        for run in runs:
-            stack.callback(run.close)
         engine = setup.engine()
         stack.callback(engine.close)
-        display = stack.enter_context(ProgressDisplay(setup.budget, len(runs)) if progress else nullcontext())
         point = _Point.now(fleet, runs)
         point.save(setup)
         saved = time.monotonic()
         try:
             while True:
+                if stop.is_set():
+                    raise KeyboardInterrupt
                 point, finished = _finish(point, setup, engine)
                 results |= finished
                 if not point.runs:
                     break
                 point, rows = _generation(point, setup, engine)
-                for report in (display, callback):
-                    if report is not None:
-                        report(rows)
+                for report in reports:
+                    report(rows)
                 if time.monotonic() - saved >= setup.config.runtime.checkpoint_seconds:
                     point.save(setup)
                     saved = time.monotonic()

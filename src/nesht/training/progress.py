@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -18,12 +19,13 @@ PLAIN_SECONDS = 10.0
 
 
 class ProgressDisplay:
-    """Shows a fleet's records; a context manager, called once per generation with one record per active run."""
+    """Shows the records of all runs; a context manager. `of(budget)` is what a fleet calls once per generation."""
 
-    def __init__(self, budget: Budget, runs: int, console: Console | None = None):
-        self._budget, self._runs = budget, runs
+    def __init__(self, runs: int, console: Console | None = None):
+        self._runs = runs
         self._console = console or Console(stderr=True)
-        self._latest: dict[int, Record] = {}
+        self._lock = threading.Lock()
+        self._latest: dict[tuple[int, int], tuple[Record, float]] = {}
         self._start, self._steps_at_start, self._shown = time.monotonic(), -1, 0.0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -42,10 +44,18 @@ class ProgressDisplay:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, records: Sequence[Record]) -> None:
-        """Show the newest records."""
-        self._latest.update({record["seed"]: record for record in records})
-        steps = sum(record["steps"] for record in self._latest.values())
+    def of(self, fleet: int, budget: Budget) -> Callable[[Sequence[Record]], None]:
+        """Return what shows the newest records of one of the fleets."""
+
+        def show(records: Sequence[Record]) -> None:
+            with self._lock:
+                self._latest.update({(fleet, record["seed"]): (record, _share(record, budget)) for record in records})
+                self._show(records)
+
+        return show
+
+    def _show(self, records: Sequence[Record]) -> None:
+        steps = sum(record["steps"] for record, _ in self._latest.values())
         if self._steps_at_start < 0:  # the steps of the first generation took time too, but not those before a resume
             self._steps_at_start = 0 if all(record["generation"] == 0 for record in records) else steps
         line, share = self.line(steps)
@@ -59,11 +69,11 @@ class ProgressDisplay:
         """Return the line to show and the share of the budget that is spent."""
         elapsed = time.monotonic() - self._start
         rate = (steps - self._steps_at_start) / max(elapsed, 1e-9)
-        share = self._share()
+        share = sum(each for _, each in self._latest.values()) / self._runs
         parts = [f"{share:4.0%}", f"{_short(steps)} steps", f"{_short(rate)}/s"]
         if 0 < share < 1:
             parts.append(f"{_clock(elapsed * (1 - share) / share)} left" if self._steps_at_start == 0 else "")
-        runs = self._latest.values()
+        runs = [record for record, _ in self._latest.values()]
         scores = [record["recent_score"] for record in runs if record["recent_score"] is not None]
         if scores:
             spread = f" ({min(scores):.0f} to {max(scores):.0f})" if self._runs > 1 else ""
@@ -74,19 +84,17 @@ class ProgressDisplay:
             parts.append(f"{sum(shares) / len(shares):.0%} on real inputs")
         return " · ".join(part for part in parts if part), share
 
-    def _share(self) -> float:
-        """The share of the budget that the fleet has spent, by the limit that is nearest."""
-        shares = []
-        for record in self._latest.values():
-            spent = [0.0]
-            if self._budget.steps:
-                spent.append(record["steps"] / self._budget.steps)
-            if self._budget.generations:
-                spent.append((record["generation"] + 1) / self._budget.generations)
-            if self._budget.seconds:
-                spent.append(record["seconds"] / self._budget.seconds)
-            shares.append(min(1.0, max(spent)))
-        return sum(shares) / self._runs
+
+def _share(record: Record, budget: Budget) -> float:
+    """The share of its budget that a run has spent, by the limit that is nearest."""
+    spent = [0.0]
+    if budget.steps:
+        spent.append(record["steps"] / budget.steps)
+    if budget.generations:
+        spent.append((record["generation"] + 1) / budget.generations)
+    if budget.seconds:
+        spent.append(record["seconds"] / budget.seconds)
+    return min(1.0, max(spent))
 
 
 def _short(number: float) -> str:

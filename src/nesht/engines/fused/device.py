@@ -24,6 +24,9 @@ CHUNKS = 8
 Inputs = Callable[[int], Sequence[Any]]
 """The inputs of a kernel for the piece of work that begins at a row."""
 
+Take = Callable[[Any, int, Any], Sequence[Any]]
+"""The inputs of a kernel whose threads take rows from a counter up to a last one and write down their work."""
+
 
 def check_device(device: str) -> str:
     """Return "cpu" or "cuda" for what was asked for; raises UserError if this machine cannot do that."""
@@ -52,14 +55,15 @@ def warp() -> Any:
     """Import Warp without its greetings."""
     import warp as wp
 
-    with _lock:
+    with compiling:
         wp.config.log_level = wp.LOG_WARNING
         with _native_silence():
             wp.init()
     return wp
 
 
-_lock = threading.Lock()
+compiling = threading.RLock()
+"""Held while kernels are built or compiled: Warp does neither in several threads at a time."""
 
 
 @contextmanager
@@ -84,7 +88,7 @@ def load(kernel: Any, device: str, block: int | None = None) -> None:
     timer.daemon = True
     timer.start()
     try:
-        with _lock:  # Warp's compiler is not made for several threads
+        with compiling:
             wp.load_module(kernel.module, device=device, block_dim=block)
     finally:
         timer.cancel()
@@ -119,8 +123,12 @@ class Device(Protocol):
         """Launch a kernel over rows (and further dimensions)."""
         ...
 
-    def consume(self, kernel: Any, rows: int, block: int, inputs: Callable[[Any, int], Sequence[Any]]) -> None:
-        """Launch a kernel whose threads take rows, one after the other, from the counter that `inputs` is given."""
+    def consume(self, kernel: Any, rows: int, block: int, inputs: Take) -> Any:
+        """Launch a kernel whose threads take rows, one after the other, from a counter; returns the work of each."""
+        ...
+
+    def wait(self) -> None:
+        """Return when all that was launched is done."""
         ...
 
     def close(self) -> None:
@@ -167,14 +175,20 @@ class Cpu:
 
         self._share(rows, piece)
 
-    def consume(self, kernel: Any, rows: int, block: int, inputs: Callable[[Any, int], Sequence[Any]]) -> None:
-        """See `Device.consume`."""
+    def consume(self, kernel: Any, rows: int, block: int, inputs: Take) -> Any:
+        """See `Device.consume`; every piece counts as a thread."""
+        work = self.zeros((rows,), self._wp.int32)
 
         def piece(start: int, stop: int) -> None:
             counter = self._wp.array([start], dtype=int, device="cpu")
-            self._wp.launch(kernel, 1, inputs=inputs(counter, stop), device="cpu", record_tape=False)
+            taken = inputs(counter, stop, work[start:stop])
+            self._wp.launch(kernel, 1, inputs=taken, device="cpu", record_tape=False)
 
         self._share(rows, piece)
+        return work
+
+    def wait(self) -> None:
+        """See `Device.wait`."""
 
     def _share(self, rows: int, piece: Callable[[int, int], None]) -> None:
         size = max(1, -(-rows // (self._threads * CHUNKS)))
@@ -243,17 +257,23 @@ class Cuda:
         """See `Device.spread`."""
         self._wp.launch(kernel, (rows, *width), inputs=inputs(0), stream=self._warp_stream, record_tape=False)
 
-    def consume(self, kernel: Any, rows: int, block: int, inputs: Callable[[Any, int], Sequence[Any]]) -> None:
+    def consume(self, kernel: Any, rows: int, block: int, inputs: Take) -> Any:
         """See `Device.consume`."""
-        counter = self.zeros((1,), self._wp.int32)
+        threads = min(rows, self._most_threads())
+        counter, work = self.zeros((1,), self._wp.int32), self.zeros((threads,), self._wp.int32)
         self._wp.launch(
             kernel,
-            min(rows, self._most_threads()),
-            inputs=inputs(counter, rows),
+            threads,
+            inputs=inputs(counter, rows, work),
             stream=self._warp_stream,
             block_dim=block,
             record_tape=False,
         )
+        return work
+
+    def wait(self) -> None:
+        """See `Device.wait`."""
+        self._stream.synchronize()
 
     def _most_threads(self) -> int:
         """How many threads the kernel's launch bounds let the GPU hold at a time."""

@@ -7,6 +7,7 @@ in every step and in distribution over episodes: its random numbers come from th
 from __future__ import annotations
 
 import hashlib
+import time
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from nesht import keys
 from nesht.engines.episodes import Engine, Episodes, Outcomes
-from nesht.engines.fused.device import Cpu, Cuda, Device, load, warp
+from nesht.engines.fused.device import Cpu, Cuda, Device, compiling, load, warp
 from nesht.engines.fused.planar import PlanarModel, read_planar
 from nesht.policies.network import Network
 from nesht.tasks.locomotion import Locomotion
@@ -53,14 +54,19 @@ class FusedEngine(Engine):
         self._linear = noise != "drawn" and not policy.hidden
         robot = read_planar(task.locomotion.model())
         on_gpu = device == "cuda"
-        self._episodes = episode_kernel(robot, self._body, precision, None if self._linear else policy, on_gpu)
-        self._members = member_kernels(precision, len(robot.motors))
-        self._n_real = task.n_real
+        with compiling:
+            self._episodes = episode_kernel(robot, self._body, precision, None if self._linear else policy, on_gpu)
+            self._members = member_kernels(precision, len(robot.motors))
+            from nesht.engines.fused.kernel.episode import BLOCK
 
-        from nesht.engines.fused.kernel.episode import BLOCK
-
-        self._block = BLOCK
-        load(self._episodes, device, BLOCK if on_gpu else None)
+            load(self._episodes, device, BLOCK if on_gpu else None)
+            for kernel in vars(self._members).values():
+                load(kernel, device)
+        self._n_real, self._block = task.n_real, BLOCK
+        self.seconds = dict.fromkeys(("policies", "episodes", "outcomes"), 0.0)
+        """Time spent on making policies, on episodes, and on bringing outcomes home."""
+        self.work: Any = None
+        """The environment steps that each thread took in the last call of `run`, on the device."""
 
     def run(self, episodes: Episodes) -> Outcomes:
         """Run all episodes."""
@@ -69,10 +75,10 @@ class FusedEngine(Engine):
         outcomes = Outcomes.empty(count, n_seen)
         if count == 0:
             return outcomes
-        population = episodes.population
+        population, began = episodes.population, time.perf_counter()
         run = device.put(episodes.run, wp.int32)
-        seed, generation = (device.put(np.asarray(x, np.uint32), wp.uint32) for x in (population.seed, population.generation))
-        luck, rollout = (device.put(np.asarray(x, np.uint32), wp.uint32) for x in (episodes.luck, episodes.rollout))
+        names = (population.seed, population.generation, episodes.luck, episodes.rollout)
+        seed, generation, luck, rollout = (device.put(np.asarray(name, np.uint32), wp.uint32) for name in names)
         mean, scale = self._normaliser(episodes)
         policy = self._policies(episodes, run, seed, generation, mean, scale)
         result = device.zeros((count, 4), self._real)
@@ -80,12 +86,14 @@ class FusedEngine(Engine):
         mask, limit = self._task.mask, self._task.time_limit or self._body.time_limit
         distractors = self._policy.inputs - self._n_real
 
-        def inputs(counter: Any, stop: int) -> list[Any]:
+        def inputs(counter: Any, stop: int, work: Any) -> list[Any]:
             rules = [limit, distractors, mask.keep, mask.every]
-            names = [run, seed, generation, luck, rollout, counter, stop]
-            return [policy, mean, scale, *names, *rules, result, shift, total, squares]
+            episode = [run, seed, generation, luck, rollout, counter, stop]
+            return [policy, mean, scale, *episode, *rules, result, shift, total, squares, work]
 
-        device.consume(self._episodes, count, self._block, inputs)
+        began = self._clock("policies", began)
+        self.work = device.consume(self._episodes, count, self._block, inputs)
+        began = self._clock("episodes", began)
         fitness, score, steps, diverged = device.get(result).T.astype(np.float64)
         outcomes.finish(
             np.arange(count),
@@ -97,7 +105,15 @@ class FusedEngine(Engine):
             total=device.get(total).astype(np.float64),
             squares=device.get(squares).astype(np.float64),
         )
+        self._clock("outcomes", began)
         return outcomes
+
+    def _clock(self, part: str, began: float) -> float:
+        """Book the time since `began` on a part; returns the time now."""
+        self._device.wait()
+        now = time.perf_counter()
+        self.seconds[part] += now - began
+        return now
 
     def _normaliser(self, episodes: Episodes) -> tuple[Any, Any]:
         """Return the mean and scale of every run on the device."""
@@ -124,9 +140,7 @@ class FusedEngine(Engine):
         motors, features = self._policy.outputs, self._policy.inputs
         folded = device.zeros((count, (self._n_real + 1) * motors + motors * (motors + 1) // 2), self._real)
         shape = [features, self._n_real, int(self._policy.bias)]
-        device.spread(
-            self._members.fold, count, (), lambda first: [members, mean, scale, run, first, *shape, folded]
-        )
+        device.spread(self._members.fold, count, (), lambda first: [members, mean, scale, run, first, *shape, folded])
         return folded
 
     def directions(self, seed: np.ndarray, generation: np.ndarray, start: int, stop: int, d: int) -> Any:
@@ -156,7 +170,9 @@ class FusedEngine(Engine):
 
 
 @cache
-def episode_kernel(robot: PlanarModel, body: Locomotion, precision: str, network: Network | None, fast_math: bool) -> Any:
+def episode_kernel(
+    robot: PlanarModel, body: Locomotion, precision: str, network: Network | None, fast_math: bool
+) -> Any:
     """Return the kernel for a robot and task, with a network, or with linear policies whose noise is marginal."""
     from nesht.engines.fused.kernel.episode import build_episodes, build_linear, build_network
     from nesht.engines.fused.kernel.integrators import build_physics

@@ -49,7 +49,15 @@ class Spring:
             damping = 2 / (d1 * time_constant)
         else:
             stiffness, damping = -solref[0] / d1**2, -solref[1] / d1
-        values = (stiffness, damping, d0, d1, max(width, mujoco.mjMINVAL), np.clip(midpoint, LEAST, MOST), max(power, 1))
+        values = (
+            stiffness,
+            damping,
+            d0,
+            d1,
+            max(width, mujoco.mjMINVAL),
+            np.clip(midpoint, LEAST, MOST),
+            max(power, 1),
+        )
         return cls(*map(float, values))
 
 
@@ -305,9 +313,9 @@ def _with_mass(link: Link, model: mujoco.MjModel, body: int, pose: Pose) -> Link
     mass = float(model.body_mass[body])
     if mass == 0:
         return link
-    turn = np.zeros(9)
-    mujoco.mju_quat2Mat(turn, model.body_iquat[body])
-    turn = turn.reshape(3, 3)
+    flat = np.zeros(9)
+    mujoco.mju_quat2Mat(flat, model.body_iquat[body])
+    turn = flat.reshape(3, 3)
     inertia = float((turn @ np.diag(model.body_inertia[body]) @ turn.T)[1, 1])
     centre = pose[0] + _turn(pose[1], model.body_ipos[body, [0, 2]])
     total = link.mass + mass
@@ -359,7 +367,9 @@ def _touches(model: mujoco.MjModel, floor: int | None, link_of: list[int], pose:
     for a, b in sorted(pairs, key=lambda pair: floor not in pair):
         first, second = (b, a) if b == floor else (a, b)
         other = _capsule(model, second, link_of, pose)
-        touches.append(_touch(model, first, second, None if first == floor else _capsule(model, first, link_of, pose), other))
+        touches.append(
+            _touch(model, first, second, None if first == floor else _capsule(model, first, link_of, pose), other)
+        )
     return touches
 
 
@@ -376,7 +386,9 @@ def _capsule(model: mujoco.MjModel, geom: int, link_of: list[int], pose: list[Po
     body, kind = model.geom_bodyid[geom], model.geom_type[geom]
     if kind not in (mujoco.mjtGeom.mjGEOM_CAPSULE.value, mujoco.mjtGeom.mjGEOM_SPHERE.value) or link_of[body] == WORLD:
         name = mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower()
-        raise _refuse(f"the colliding {name} {model.geom(geom).name!r} (only capsules and spheres that move can collide)")
+        raise _refuse(
+            f"the colliding {name} {model.geom(geom).name!r} (only capsules and spheres that move can collide)"
+        )
     turn = np.zeros(9)
     mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
     half = turn.reshape(3, 3)[:, 2] * (model.geom_size[geom, 1] if kind == mujoco.mjtGeom.mjGEOM_CAPSULE.value else 0.0)

@@ -21,7 +21,7 @@ def build_dynamics(shapes: Shapes) -> SimpleNamespace:
     gravity included. Springs, dampers and motors act on the joints directly.
     """
     n, motors, model = shapes.n, shapes.motors, shapes.model
-    real, vector, matrix, controls = shapes.real, shapes.vector, shapes.matrix, shapes.controls
+    vector, matrix, controls = shapes.vector, shapes.matrix, shapes.controls
     links, ancestors, world = model.links, model.ancestors, WORLD
     parent, hinge = [link.parent for link in links], [link.hinge for link in links]
     heavy = [link.mass > 0 for link in links]

@@ -160,7 +160,7 @@ def build_network(shapes: Shapes, task: SimpleNamespace, network: Network) -> Si
 
 
 def build_episodes(shapes: Shapes, task: SimpleNamespace, policy_of, name: str, fast_math: bool) -> wp.Kernel:
-    """Return the kernel that runs episodes `next[0]` to `stop`.
+    """Return the kernel that runs episodes `next[0]` to `stop`; `work` tells how many steps each thread took.
 
     `name` must tell robots, tasks and policies apart: Warp's cache does not see all of their constants.
     """
@@ -195,6 +195,7 @@ def build_episodes(shapes: Shapes, task: SimpleNamespace, policy_of, name: str, 
         shift: wp.array2d(dtype=real),
         total: wp.array2d(dtype=real),
         squares: wp.array2d(dtype=real),
+        work: wp.array(dtype=int),
     ):
         q = vector()
         v = vector()
@@ -208,11 +209,13 @@ def build_episodes(shapes: Shapes, task: SimpleNamespace, policy_of, name: str, 
         step = int(0)
         r = int(0)
         e = int(-1)
+        worked = int(0)
         over = bool(True)
         while e < stop:
             if over:
                 e = wp.atomic_add(next, 0, 1)
                 if e >= stop:
+                    work[wp.tid()] = worked
                     return
                 r = run[e]
                 key.seed = seed[r]
@@ -237,6 +240,7 @@ def build_episodes(shapes: Shapes, task: SimpleNamespace, policy_of, name: str, 
             if kept(keep, every, key, step):
                 fitness += reward
             step += 1
+            worked += 1
             over = not up or not sane or step >= limit
             if over:
                 outcome[e, 0] = fitness

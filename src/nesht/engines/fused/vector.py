@@ -1,0 +1,150 @@
+"""Thousands of noisy locomotion environments as one Gymnasium vector environment, stepped by the fused kernel."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from nesht import keys
+from nesht.engines import cores
+from nesht.engines.fused.device import Cpu, Cuda, Device, check_device, compiling, load, warp
+from nesht.engines.fused.engine import fingerprint
+from nesht.engines.fused.planar import PlanarModel, read_planar
+from nesht.errors import UserError, near_matches
+from nesht.tasks.imperfect import Distractors, RewardMask
+from nesht.tasks.locomotion import LOCOMOTION, Locomotion
+
+
+class FusedVectorEnv(gymnasium.vector.VectorEnv):
+    """Many copies of a planar locomotion environment, with distractors and masked rewards.
+
+    A copy that ends starts a new episode in the same step (`AutoresetMode.SAME_STEP`); `infos["final_obs"]` holds what
+    every copy saw at the end of the step before that, `infos["dense_reward"]` the rewards before the mask,
+    `infos["diverged"]` whose simulation blew up. On the CPU arrays are NumPy's; on CUDA they are torch tensors that
+    stay on the GPU and are overwritten by the next step.
+
+    Args:
+        env: Hopper-v4, Walker2d-v4, HalfCheetah-v4, or v5.
+        num_envs: how many copies.
+        noise_ratio: distractors per real feature.
+        reward_keep: keep each reward with this probability.
+        reward_every: keep every n-th reward instead.
+        max_episode_steps: end an episode after this many steps (default: the environment's own limit).
+        device: "cpu", "cuda", or "auto".
+        threads: on the CPU; 0 is one per core.
+        precision: "single", or "double" to compare with C MuJoCo.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(
+        self,
+        env: str,
+        num_envs: int = 1,
+        *,
+        noise_ratio: float = 0.0,
+        reward_keep: float = 1.0,
+        reward_every: int = 0,
+        max_episode_steps: int | None = None,
+        device: str = "auto",
+        threads: int = 0,
+        precision: str = "single",
+    ):
+        if env not in LOCOMOTION:
+            raise UserError(f"no fused environment {env!r}.{near_matches(env, LOCOMOTION)}")
+        if num_envs < 1:
+            raise UserError(f"num_envs must be at least 1, got {num_envs}.")
+        body = LOCOMOTION[env]
+        where = check_device(device)
+        self._wp, model = warp(), body.model()
+        self._real = {"single": self._wp.float32, "double": self._wp.float64}[precision]
+        self._device: Device = Cuda() if where == "cuda" else Cpu(threads or cores())
+        self._limit = max_episode_steps or body.time_limit
+        self._mask = RewardMask(reward_keep, reward_every)
+        with compiling:
+            self._start, self._advance = step_kernels(read_planar(model), body, precision, where == "cuda")
+            for kernel in (self._start, self._advance):
+                load(kernel, where)
+        real = 2 * model.nq - 1
+        seen = real + Distractors(noise_ratio).count(real)
+        low, high = model.actuator_ctrlrange.T
+        kind = self._wp.dtype_to_numpy(self._real)
+        self.num_envs = num_envs
+        self.single_observation_space = Box(-np.inf, np.inf, (seen,), kind)
+        self.single_action_space = Box(low.astype(np.float32), high.astype(np.float32))
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        wp, zeros = self._wp, self._device.zeros
+        self._qpos, self._qvel, self._guess = (zeros((num_envs, n), self._real) for n in (model.nq, model.nv, model.nv))
+        self._time, self._episode = zeros((num_envs,), wp.int32), self._device.put(np.zeros(num_envs), wp.uint32)
+        self._reward, self._ended = zeros((num_envs, 2), self._real), zeros((num_envs, 3), wp.bool)
+        self._final, self._seen = zeros((num_envs, seen), self._real), zeros((num_envs, seen), self._real)
+        self._seeds = self._device.put(np.zeros(num_envs), wp.uint32)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin a new episode everywhere; without a seed, other ones than before."""
+        wp, n = self._wp, self.num_envs
+        if seed is None:
+            seed = keys.entropy() % keys.WORD
+        seeds = np.full(n, seed, np.uint32) if isinstance(seed, int) else np.array([s or 0 for s in seed], np.uint32)
+        self._seeds = self._device.put(seeds, wp.uint32)
+        self._episode, self._time = self._device.put(np.zeros(n), wp.uint32), self._device.zeros((n,), wp.int32)
+        self._guess = self._device.zeros(self._guess.shape, self._real)
+        state = [self._qpos, self._qvel, self._seen]
+        self._device.spread(self._start, n, (), lambda first: [self._seeds, self._episode, first, *state])
+        return self._device.native(self._seen), {}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step all copies; see the class about what ends."""
+        device = self._device
+        action = device.put(actions, self._real)
+        rules = [self._limit, self._mask.keep, self._mask.every]
+        state = [self._qpos, self._qvel, self._guess, self._time, self._reward, self._ended, self._final, self._seen]
+        device.spread(
+            self._advance,
+            self.num_envs,
+            (),
+            lambda first: [self._seeds, self._episode, first, *rules, action, *state],
+        )
+        reward, ended = device.native(self._reward), device.native(self._ended)
+        infos = {
+            "final_obs": device.native(self._final),
+            "_final_obs": ended[:, 0] | ended[:, 1],
+            "dense_reward": reward[:, 1],
+            "diverged": ended[:, 2],
+        }
+        return device.native(self._seen), reward[:, 0], ended[:, 0], ended[:, 1], infos
+
+    @property
+    def state(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities of all copies."""
+        return self._device.get(self._qpos).copy(), self._device.get(self._qvel).copy()
+
+    @state.setter
+    def state(self, state: tuple[np.ndarray, np.ndarray]) -> None:
+        self._qpos, self._qvel = (self._device.put(part, self._real) for part in state)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Free the device."""
+        self._device.close()
+
+
+@cache
+def step_kernels(robot: PlanarModel, body: Locomotion, precision: str, fast_math: bool) -> tuple[Any, Any]:
+    """Return the kernels that start and advance environments."""
+    from nesht.engines.fused.kernel.integrators import build_physics
+    from nesht.engines.fused.kernel.shapes import Shapes
+    from nesht.engines.fused.kernel.step import build_steps
+    from nesht.engines.fused.kernel.task import build_task
+
+    shapes = Shapes(robot, precision)
+    task = build_task(shapes, body, build_physics(shapes).physics_step)
+    return build_steps(shapes, task, fingerprint(robot, body, precision, fast_math), fast_math)
