@@ -15,9 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from machine import describe
-
 import nesht
+from machine import describe
 from nesht.cli import parse_seeds
 from nesht.config import Config
 from nesht.presets import preset
