@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -223,11 +224,7 @@ def main() -> None:
             (options.seeds, 20, 1),
         )
     )
-    report: dict[str, Any] = {
-        "command": f"python benchmarks/fused.py --device {device}",
-        **describe(),
-        "device": device,
-    }
+    report: dict[str, Any] = {"command": f"python benchmarks/fused.py {' '.join(sys.argv[1:])}", **describe()}
     if gpu:
         import torch
 
