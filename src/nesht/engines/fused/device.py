@@ -131,6 +131,10 @@ class Device(Protocol):
         """Return when all that was launched is done."""
         ...
 
+    def meet(self) -> None:
+        """Let what the caller launches next see what was launched here, and the other way round."""
+        ...
+
     def close(self) -> None:
         """Free what is held."""
         ...
@@ -189,6 +193,9 @@ class Cpu:
 
     def wait(self) -> None:
         """See `Device.wait`."""
+
+    def meet(self) -> None:
+        """See `Device.meet`."""
 
     def _share(self, rows: int, piece: Callable[[int, int], None]) -> None:
         size = max(1, -(-rows // (self._threads * CHUNKS)))
@@ -274,6 +281,12 @@ class Cuda:
     def wait(self) -> None:
         """See `Device.wait`."""
         self._stream.synchronize()
+
+    def meet(self) -> None:
+        """See `Device.meet`."""
+        theirs = self._torch.cuda.current_stream()
+        theirs.wait_stream(self._stream)
+        self._stream.wait_stream(theirs)
 
     def _most_threads(self) -> int:
         """How many threads the kernel's launch bounds let the GPU hold at a time."""

@@ -100,11 +100,13 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
         self._guess = self._device.zeros(self._guess.shape, self._real)
         state = [self._qpos, self._qvel, self._seen]
         self._device.spread(self._start, n, (), lambda first: [self._seeds, self._episode, first, *state])
+        self._device.meet()
         return self._device.native(self._seen), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all copies; see the class about what ends."""
         device = self._device
+        device.meet()  # the actions may still be under way
         action = device.put(actions, self._real)
         rules = [self._limit, self._mask.keep, self._mask.every]
         state = [self._qpos, self._qvel, self._guess, self._time, self._reward, self._ended, self._final, self._seen]
@@ -114,6 +116,7 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
             (),
             lambda first: [self._seeds, self._episode, first, *rules, action, *state],
         )
+        device.meet()
         reward, ended = device.native(self._reward), device.native(self._ended)
         infos = {
             "final_obs": device.native(self._final),

@@ -11,18 +11,27 @@ import warp as wp
 
 from nesht.engines.fused.kernel.shapes import Shapes
 
+POINT_X, POINT_Z, PLUS, FRICTION, PUSH, NORMAL_R, SLIDING_R = map(wp.constant, range(7))
+"""Columns of a contact: where, which joints move it (as bits), mu, D, rn, mu rt."""
+NORMAL, SLIDING, NORMAL_STEP, SLIDING_STEP = map(wp.constant, range(7, 11))
+"""The solver's: jn a + rn and mu (jt a + rt) of the present accelerations a, and how a Newton step changes them."""
+MINUS, NORMAL_X, NORMAL_Z = map(wp.constant, range(11, 14))
+"""Of contacts between two links: which joints move the first of them, and the direction of the push."""
+
 
 def build_constraints(shapes: Shapes) -> SimpleNamespace:
-    """Return `limits(q, v)` and `contacts(frames..., v)`.
+    """Return `limits(q, v)`, `contacts(contact, frames..., v)` and `rows(contact, k, frames...)`.
 
     `limits` gives their number and, for every joint: the side (+1 at a lower limit, -1 at an upper one, 0 inside), D,
-    and r; a limit pushes where side a + r is negative. `contacts` gives their number and, for each: its rows of the
-    Jacobians of normal and sliding velocity, the friction coefficient mu, D, rn and rt; the edges of its pyramid push
-    where (jn a + rn) +- mu (jt a + rt) is negative.
+    and r; a limit pushes where side a + r is negative. `contacts` writes what it finds into the array `contact`, one
+    row each, and gives their number; the edges of a pyramid push where (jn a + rn) +- mu (jt a + rt) is negative. The
+    rows jn and jt of the Jacobians are not stored but made again wherever they are needed: a thread of a GPU computes
+    faster than it remembers.
     """
     n, real, vector = shapes.n, shapes.real, shapes.vector
-    per_contact, jacobian = shapes.per_contact, shapes.jacobian
-    links, ancestors = shapes.model.links, shapes.model.ancestors
+    links, ancestors, carriers = shapes.model.links, shapes.model.ancestors, shapes.model.carriers
+    # which joints move a link, as the bits of a number
+    chain = shapes.numbers(sum(1 << j for j in range(n) if row[j]) for row in ancestors)
     hinge, sign = [link.hinge for link in links], shapes.numbers(link.sign for link in links)
     zero, half, one, two, tiny = shapes.numbers((0, 0.5, 1, 2, 1e-15))
     crossed = real(1e-6 if real is wp.float32 else 1e-14)
@@ -101,124 +110,6 @@ def build_constraints(shapes: Shapes) -> SimpleNamespace:
         return count, side, D, residual
 
     @wp.func
-    def contacts(
-        x: vector,
-        z: vector,
-        c: vector,
-        s: vector,
-        ux: vector,
-        uz: vector,
-        height: real,
-        v: vector,
-    ):
-        jn = jacobian()
-        jt = jacobian()
-        mu = per_contact()
-        D = per_contact()
-        rn = per_contact()
-        rt = per_contact()
-        k = int(0)
-        for e in range(n_points):
-            i = wp.static(point_link[e])
-            cx = x[i] + c[i] * wp.static(point_x[e]) + s[i] * wp.static(point_z[e])
-            cz = z[i] + c[i] * wp.static(point_z[e]) - s[i] * wp.static(point_x[e])
-            distance = height + cz - wp.static(point_radius[e])
-            if distance < wp.static(reach[e]):
-                cz = half * distance - height  # the contact lies half way between the two surfaces
-                vn = zero
-                vt = zero
-                for j in range(n):
-                    if wp.static(ancestors[point_link[e]][j]):
-                        if wp.static(hinge[j]):
-                            jn[k, j] = -wp.static(sign[j]) * (cx - x[j])
-                            jt[k, j] = wp.static(sign[j]) * (cz - z[j])
-                        else:
-                            jn[k, j] = uz[j]
-                            jt[k, j] = ux[j]
-                        vn += jn[k, j] * v[j]
-                        vt += jt[k, j] * v[j]
-                    else:
-                        jn[k, j] = zero
-                        jt[k, j] = zero
-                r = distance - wp.static(reach[e])
-                d = impedance(
-                    r,
-                    wp.static(spring[e].width),
-                    wp.static(spring[e].d0),
-                    wp.static(spring[e].rise),
-                    wp.static(spring[e].midpoint),
-                    wp.static(spring[e].power),
-                )
-                mu[k] = wp.static(friction[e])
-                D[k] = d / ((one - d) * wp.static(softness[e]))
-                rn[k] = wp.static(spring[e].damping) * vn + wp.static(spring[e].stiffness) * d * r
-                rt[k] = wp.static(spring[e].damping) * vt
-                k += 1
-        for e in range(n_pairs):
-            i = wp.static(first[e].link)
-            j0 = wp.static(second[e].link)
-            # centres and half axes of both capsules
-            ax = c[i] * wp.static(first[e].half_x) + s[i] * wp.static(first[e].half_z)
-            az = c[i] * wp.static(first[e].half_z) - s[i] * wp.static(first[e].half_x)
-            bx = c[j0] * wp.static(second[e].half_x) + s[j0] * wp.static(second[e].half_z)
-            bz = c[j0] * wp.static(second[e].half_z) - s[j0] * wp.static(second[e].half_x)
-            px = x[i] + c[i] * wp.static(first[e].middle_x) + s[i] * wp.static(first[e].middle_z)
-            pz = z[i] + c[i] * wp.static(first[e].middle_z) - s[i] * wp.static(first[e].middle_x)
-            qx = x[j0] + c[j0] * wp.static(second[e].middle_x) + s[j0] * wp.static(second[e].middle_z)
-            qz = z[j0] + c[j0] * wp.static(second[e].middle_z) - s[j0] * wp.static(second[e].middle_x)
-            if (px - qx) * (px - qx) + (pz - qz) * (pz - qz) < wp.static(near[e]):
-                s1, s2 = nearest(ax, az, bx, bz, px - qx, pz - qz)
-                px = px + s1 * ax
-                pz = pz + s1 * az
-                qx = qx + s2 * bx
-                qz = qz + s2 * bz
-                gap = wp.sqrt((qx - px) * (qx - px) + (qz - pz) * (qz - pz))
-                distance = gap - wp.static(radii[e])
-                # Axes that cross have no distance in the plane; MuJoCo then pushes out of it, which moves nothing.
-                if distance < wp.static(reach[n_points + e]) and gap > crossed:
-                    nx = (qx - px) / gap
-                    nz = (qz - pz) / gap
-                    cx = px + nx * (wp.static(first[e].radius) + half * distance)
-                    cz = pz + nz * (wp.static(first[e].radius) + half * distance)
-                    vn = zero
-                    vt = zero
-                    for j in range(n):
-                        moves = zero  # how the second body's point moves against the first's
-                        if wp.static(ancestors[second[e].link][j]):
-                            moves += one
-                        if wp.static(ancestors[first[e].link][j]):
-                            moves -= one
-                        if wp.static(hinge[j]):
-                            mx = moves * wp.static(sign[j]) * (cz - z[j])
-                            mz = -moves * wp.static(sign[j]) * (cx - x[j])
-                            jn[k, j] = nx * mx + nz * mz
-                            jt[k, j] = nz * mx - nx * mz
-                        else:
-                            mx = moves * ux[j]
-                            mz = moves * uz[j]
-                            jn[k, j] = nx * mx + nz * mz
-                            jt[k, j] = nz * mx - nx * mz
-                        vn += jn[k, j] * v[j]
-                        vt += jt[k, j] * v[j]
-                    r = distance - wp.static(reach[n_points + e])
-                    d = impedance(
-                        r,
-                        wp.static(spring[n_points + e].width),
-                        wp.static(spring[n_points + e].d0),
-                        wp.static(spring[n_points + e].rise),
-                        wp.static(spring[n_points + e].midpoint),
-                        wp.static(spring[n_points + e].power),
-                    )
-                    mu[k] = wp.static(friction[n_points + e])
-                    D[k] = d / ((one - d) * wp.static(softness[n_points + e]))
-                    rn[k] = (
-                        wp.static(spring[n_points + e].damping) * vn + wp.static(spring[n_points + e].stiffness) * d * r
-                    )
-                    rt[k] = wp.static(spring[n_points + e].damping) * vt
-                    k += 1
-        return k, jn, jt, mu, D, rn, rt
-
-    @wp.func
     def nearest(ax: real, az: real, bx: real, bz: real, dx: real, dz: real):
         """Return where on two segments (-1 to 1 along half axes a and b) they are nearest; d is between their middles.
 
@@ -249,7 +140,165 @@ def build_constraints(shapes: Shapes) -> SimpleNamespace:
             s1 = wp.clamp((u + ab) / aa, -one, one)
         return s1, s2
 
-    return SimpleNamespace(limits=limits, contacts=contacts)
+    @wp.func
+    def rows(contact: wp.array2d(dtype=real), k: int, x: vector, z: vector, ux: vector, uz: vector):
+        """Return the rows of contact k in the Jacobians of normal and of sliding velocity."""
+        cx = contact[k, POINT_X]
+        cz = contact[k, POINT_Z]
+        plus = int(contact[k, PLUS])
+        jn = vector()
+        jt = vector()
+        if wp.static(n_pairs == 0):
+            for j in range(n):
+                moves = one
+                if wp.static(j >= carriers):
+                    moves = wp.where((plus & wp.static(1 << j)) != 0, one, zero)
+                if wp.static(hinge[j]):
+                    jn[j] = moves * wp.static(-sign[j]) * (cx - x[j])
+                    jt[j] = moves * wp.static(sign[j]) * (cz - z[j])
+                else:
+                    jn[j] = moves * uz[j]
+                    jt[j] = moves * ux[j]
+        else:
+            minus = int(contact[k, MINUS])
+            nx = contact[k, NORMAL_X]
+            nz = contact[k, NORMAL_Z]
+            for j in range(n):
+                # how the second body's point moves against the first's
+                moves = wp.where((plus & wp.static(1 << j)) != 0, one, zero)
+                moves = moves - wp.where((minus & wp.static(1 << j)) != 0, one, zero)
+                mx = moves * ux[j]
+                mz = moves * uz[j]
+                if wp.static(hinge[j]):
+                    mx = moves * wp.static(sign[j]) * (cz - z[j])
+                    mz = moves * wp.static(-sign[j]) * (cx - x[j])
+                jn[j] = nx * mx + nz * mz
+                jt[j] = nz * mx - nx * mz
+        return jn, jt
+
+    @wp.func
+    def soften(
+        contact: wp.array2d(dtype=real),
+        k: int,
+        r: real,
+        d: real,
+        stiffness: real,
+        damping: real,
+        vn: real,
+        vt: real,
+        soft: real,
+        mu: real,
+    ):
+        """Write down how contact k pushes."""
+        contact[k, FRICTION] = mu
+        contact[k, PUSH] = d / ((one - d) * soft)
+        contact[k, NORMAL_R] = damping * vn + stiffness * d * r
+        contact[k, SLIDING_R] = mu * damping * vt
+
+    @wp.func
+    def contacts(
+        contact: wp.array2d(dtype=real),
+        x: vector,
+        z: vector,
+        c: vector,
+        s: vector,
+        ux: vector,
+        uz: vector,
+        height: real,
+        v: vector,
+    ):
+        k = int(0)
+        for e in range(n_points):
+            i = wp.static(point_link[e])
+            cx = x[i] + c[i] * wp.static(point_x[e]) + s[i] * wp.static(point_z[e])
+            cz = z[i] + c[i] * wp.static(point_z[e]) - s[i] * wp.static(point_x[e])
+            distance = height + cz - wp.static(point_radius[e])
+            if distance < wp.static(reach[e]):
+                contact[k, POINT_X] = cx
+                contact[k, POINT_Z] = half * distance - height  # half way between the two surfaces
+                contact[k, PLUS] = wp.static(chain[point_link[e]])
+                if wp.static(n_pairs > 0):
+                    contact[k, MINUS] = zero
+                    contact[k, NORMAL_X] = zero
+                    contact[k, NORMAL_Z] = one
+                jn, jt = rows(contact, k, x, z, ux, uz)
+                r = distance - wp.static(reach[e])
+                d = impedance(
+                    r,
+                    wp.static(spring[e].width),
+                    wp.static(spring[e].d0),
+                    wp.static(spring[e].rise),
+                    wp.static(spring[e].midpoint),
+                    wp.static(spring[e].power),
+                )
+                soften(
+                    contact,
+                    k,
+                    r,
+                    d,
+                    wp.static(spring[e].stiffness),
+                    wp.static(spring[e].damping),
+                    wp.dot(jn, v),
+                    wp.dot(jt, v),
+                    wp.static(softness[e]),
+                    wp.static(friction[e]),
+                )
+                k += 1
+        for e in range(n_pairs):
+            i = wp.static(first[e].link)
+            j = wp.static(second[e].link)
+            # centres and half axes of both capsules
+            ax = c[i] * wp.static(first[e].half_x) + s[i] * wp.static(first[e].half_z)
+            az = c[i] * wp.static(first[e].half_z) - s[i] * wp.static(first[e].half_x)
+            bx = c[j] * wp.static(second[e].half_x) + s[j] * wp.static(second[e].half_z)
+            bz = c[j] * wp.static(second[e].half_z) - s[j] * wp.static(second[e].half_x)
+            px = x[i] + c[i] * wp.static(first[e].middle_x) + s[i] * wp.static(first[e].middle_z)
+            pz = z[i] + c[i] * wp.static(first[e].middle_z) - s[i] * wp.static(first[e].middle_x)
+            qx = x[j] + c[j] * wp.static(second[e].middle_x) + s[j] * wp.static(second[e].middle_z)
+            qz = z[j] + c[j] * wp.static(second[e].middle_z) - s[j] * wp.static(second[e].middle_x)
+            if (px - qx) * (px - qx) + (pz - qz) * (pz - qz) < wp.static(near[e]):
+                s1, s2 = nearest(ax, az, bx, bz, px - qx, pz - qz)
+                dx = qx + s2 * bx - px - s1 * ax
+                dz = qz + s2 * bz - pz - s1 * az
+                gap = wp.sqrt(dx * dx + dz * dz)
+                distance = gap - wp.static(radii[e])
+                # Axes that cross have no distance in the plane; MuJoCo then pushes out of it, which moves nothing.
+                if distance < wp.static(reach[n_points + e]) and gap > crossed:
+                    nx = dx / gap
+                    nz = dz / gap
+                    inside = wp.static(first[e].radius) + half * distance
+                    contact[k, POINT_X] = px + s1 * ax + nx * inside
+                    contact[k, POINT_Z] = pz + s1 * az + nz * inside
+                    contact[k, PLUS] = wp.static(chain[second[e].link])
+                    contact[k, MINUS] = wp.static(chain[first[e].link])
+                    contact[k, NORMAL_X] = nx
+                    contact[k, NORMAL_Z] = nz
+                    jn, jt = rows(contact, k, x, z, ux, uz)
+                    r = distance - wp.static(reach[n_points + e])
+                    d = impedance(
+                        r,
+                        wp.static(spring[n_points + e].width),
+                        wp.static(spring[n_points + e].d0),
+                        wp.static(spring[n_points + e].rise),
+                        wp.static(spring[n_points + e].midpoint),
+                        wp.static(spring[n_points + e].power),
+                    )
+                    soften(
+                        contact,
+                        k,
+                        r,
+                        d,
+                        wp.static(spring[n_points + e].stiffness),
+                        wp.static(spring[n_points + e].damping),
+                        wp.dot(jn, v),
+                        wp.dot(jt, v),
+                        wp.static(softness[n_points + e]),
+                        wp.static(friction[n_points + e]),
+                    )
+                    k += 1
+        return k
+
+    return SimpleNamespace(limits=limits, contacts=contacts, rows=rows)
 
 
 def _spring_constants(shapes: Shapes, spring) -> SimpleNamespace:

@@ -167,6 +167,7 @@ def build_episodes(shapes: Shapes, task: SimpleNamespace, policy_of, name: str, 
     real, vector = shapes.real, shapes.vector
     n, observation = task.n_observed, task.observation
     reset, observe, act = task.reset, task.observe, task.act
+    rows, columns = shapes.contact_store
     zero = real(0)
 
     @wp.kernel(
@@ -197,6 +198,7 @@ def build_episodes(shapes: Shapes, task: SimpleNamespace, policy_of, name: str, 
         squares: wp.array2d(dtype=real),
         work: wp.array(dtype=int),
     ):
+        contact = wp.zeros(shape=(rows, columns), dtype=real)
         q = vector()
         v = vector()
         a = vector()
@@ -235,7 +237,7 @@ def build_episodes(shapes: Shapes, task: SimpleNamespace, policy_of, name: str, 
             summed = summed + difference
             squared = squared + wp.cw_mul(difference, difference)
             u = policy_of(policy, mean, scale, total, squares, o, key, e, r, step, distractors)
-            q, v, a, moved, reward, up, sane = act(q, v, u, a)
+            q, v, a, moved, reward, up, sane = act(contact, q, v, u, a)
             score += reward
             if kept(keep, every, key, step):
                 fitness += reward

@@ -12,11 +12,16 @@ from nesht.engines.fused.kernel.solver import build_solver
 
 
 def build_physics(shapes: Shapes) -> SimpleNamespace:
-    """Return `physics_step(q, v, u, guess) -> (q, v, a)`; the accelerations are the next step's first guess."""
+    """Return `physics_step(contact, q, v, u, guess) -> (q, v, a)`.
+
+    `contact` is a thread's own array of `shapes.contact_store` for the solver's work; the accelerations a are the next
+    step's first guess.
+    """
     n, real = shapes.n, shapes.real
     vector, controls = shapes.vector, shapes.controls
     frames, dynamics = build_kinematics(shapes).frames, build_dynamics(shapes).dynamics
-    constraints, solver = build_constraints(shapes), build_solver(shapes)
+    constraints = build_constraints(shapes)
+    solver = build_solver(shapes, constraints.rows)
     limits, contacts = constraints.limits, constraints.contacts
     cholesky, substitute, newton = solver.cholesky, solver.substitute, solver.newton
     h = real(shapes.model.timestep)
@@ -24,23 +29,23 @@ def build_physics(shapes: Shapes) -> SimpleNamespace:
     half, sixth, third = shapes.numbers((1 / 2, 1 / 6, 1 / 3))
 
     @wp.func
-    def acceleration(q: vector, v: vector, u: controls, guess: vector):
+    def acceleration(contact: wp.array2d(dtype=real), q: vector, v: vector, u: controls, guess: vector):
         """Return the accelerations and the mass matrix."""
         x, z, c, s, w, bx, bz, ux, uz, height = frames(q, v)
         M, force = dynamics(x, z, c, s, w, bx, bz, ux, uz, q, v, u)
         limit_count, side, limit_D, limit_r = limits(q, v)
-        count, jn, jt, mu, D, rn, rt = contacts(x, z, c, s, ux, uz, height, v)
+        count = contacts(contact, x, z, c, s, ux, uz, height, v)
         a = vector()
         if limit_count + count == 0:
             a = substitute(cholesky(M), force)
         else:
-            a = newton(M, force, side, limit_D, limit_r, count, jn, jt, mu, D, rn, rt, guess)
+            a = newton(M, force, side, limit_D, limit_r, count, contact, x, z, ux, uz, guess)
         return a, M
 
     @wp.func
-    def euler(q: vector, v: vector, u: controls, guess: vector):
+    def euler(contact: wp.array2d(dtype=real), q: vector, v: vector, u: controls, guess: vector):
         """(M + h damping) (v' - v) = h M a,   q' = q + h v'."""
-        a, M = acceleration(q, v, u, guess)
+        a, M = acceleration(contact, q, v, u, guess)
         r = M * a
         for i in range(n):
             M[i, i] += wp.static(implicit[i])
@@ -48,7 +53,7 @@ def build_physics(shapes: Shapes) -> SimpleNamespace:
         return q + h * v1, v1, a
 
     @wp.func
-    def runge_kutta(q: vector, v: vector, u: controls, guess: vector):
+    def runge_kutta(contact: wp.array2d(dtype=real), q: vector, v: vector, u: controls, guess: vector):
         """The classical fourth-order rule on (q, v)."""
         qs = q
         vs = v
@@ -57,7 +62,7 @@ def build_physics(shapes: Shapes) -> SimpleNamespace:
         a_sum = vector()
         stage = int(0)
         while stage < 4:
-            a, M = acceleration(qs, vs, u, a)
+            a, M = acceleration(contact, qs, vs, u, a)
             weight = wp.where(stage == 0 or stage == 3, sixth, third)
             ahead = wp.where(stage == 2, h, h * half)
             v_sum = v_sum + weight * vs

@@ -24,8 +24,8 @@ class Shapes:
         self.vector = wp.types.vector(self.n, self.real)
         self.matrix = wp.types.matrix((self.n, self.n), self.real)
         self.controls = wp.types.vector(max(1, self.motors), self.real)
-        self.per_contact = wp.types.vector(self.contacts, self.real)
-        self.jacobian = wp.types.matrix((self.contacts, self.n), self.real)
+        self.contact_store = (self.contacts, 14 if self.pairs else 11)
+        """The shape of what the solver notes about contacts: see the columns in `constraints`."""
 
     def numbers(self, values: Any) -> list[Any]:
         """Return Python numbers as constants of the kernel's precision."""

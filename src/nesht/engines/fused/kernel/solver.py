@@ -10,6 +10,16 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from nesht.engines.fused.kernel.constraints import (
+    FRICTION,
+    NORMAL,
+    NORMAL_R,
+    NORMAL_STEP,
+    PUSH,
+    SLIDING,
+    SLIDING_R,
+    SLIDING_STEP,
+)
 from nesht.engines.fused.kernel.shapes import Shapes
 
 ITERATIONS = 30
@@ -18,10 +28,10 @@ SEARCHES = 12
 """Steps of a line search at most."""
 
 
-def build_solver(shapes: Shapes) -> SimpleNamespace:
-    """Return `cholesky(A)`, `substitute(L, b)` and `newton(M, f, limits..., contacts..., guess)`."""
+def build_solver(shapes: Shapes, rows) -> SimpleNamespace:
+    """Return `cholesky(A)`, `substitute(L, b)` and `newton(M, f, limits..., contacts..., frames..., guess)`."""
     n, real = shapes.n, shapes.real
-    vector, matrix, per_contact, jacobian = shapes.vector, shapes.matrix, shapes.per_contact, shapes.jacobian
+    vector, matrix = shapes.vector, shapes.matrix
     limited = [link.limits is not None for link in shapes.model.links]
     zero, one, two, tiny = shapes.numbers((0, 1, 2, 1e-12))
     enough = real(1e-5 if real is wp.float32 else 1e-12)
@@ -77,23 +87,19 @@ def build_solver(shapes: Shapes) -> SimpleNamespace:
         limit_D: vector,
         limit_r: vector,
         count: int,
-        jn: jacobian,
-        jt: jacobian,
-        mu: per_contact,
-        D: per_contact,
-        rn: per_contact,
-        rt: per_contact,
+        contact: wp.array2d(dtype=real),
+        x: vector,
+        z: vector,
+        ux: vector,
+        uz: vector,
         guess: vector,
     ):
         a = guess
         whole = real(one)
-        normal = per_contact()  # of the acceleration a: jn a + rn, and mu (jt a + rt)
-        sliding = per_contact()
         for k in range(count):
-            normal[k] = wp.dot(jn[k], a) + rn[k]
-            sliding[k] = mu[k] * (wp.dot(jt[k], a) + rt[k])
-        normal_step = per_contact()
-        sliding_step = per_contact()
+            jn, jt = rows(contact, k, x, z, ux, uz)
+            contact[k, NORMAL] = wp.dot(jn, a) + contact[k, NORMAL_R]
+            contact[k, SLIDING] = contact[k, FRICTION] * wp.dot(jt, a) + contact[k, SLIDING_R]
         iteration = int(0)
         while iteration < iterations:
             iteration += 1
@@ -110,26 +116,27 @@ def build_solver(shapes: Shapes) -> SimpleNamespace:
                         g[i] += side[i] * limit_D[i] * r
                         H[i, i] += limit_D[i]
             for k in range(count):
-                push = pushing(normal[k], sliding[k])
+                normal = contact[k, NORMAL]
+                sliding = contact[k, SLIDING]
+                push = pushing(normal, sliding)
                 if push != 0:
                     ahead = wp.where((push & 1) != 0, one, zero)
                     back = wp.where((push & 2) != 0, one, zero)
                     across = wp.where((push & 4) != 0, two, zero)
-                    d = D[k]
-                    m = mu[k]
-                    gn = d * (ahead * (normal[k] + sliding[k]) + back * (normal[k] - sliding[k]) + across * normal[k])
-                    gt = d * m * (ahead * (normal[k] + sliding[k]) - back * (normal[k] - sliding[k]))
-                    hnn = d * (ahead + back + across)
-                    hnt = d * m * (ahead - back)
-                    htt = d * m * m * (ahead + back)
+                    D = contact[k, PUSH]
+                    mu = contact[k, FRICTION]
+                    gn = D * (ahead * (normal + sliding) + back * (normal - sliding) + across * normal)
+                    gt = D * mu * (ahead * (normal + sliding) - back * (normal - sliding))
+                    hnn = D * (ahead + back + across)
+                    hnt = D * mu * (ahead - back)
+                    htt = D * mu * mu * (ahead + back)
+                    jn, jt = rows(contact, k, x, z, ux, uz)
                     for i in range(n):
-                        ni = jn[k, i]
-                        ti = jt[k, i]
-                        g[i] += gn * ni + gt * ti
-                        hn = hnn * ni + hnt * ti
-                        ht = hnt * ni + htt * ti
+                        g[i] += gn * jn[i] + gt * jt[i]
+                        hn = hnn * jn[i] + hnt * jt[i]
+                        ht = hnt * jn[i] + htt * jt[i]
                         for j in range(wp.static(i + 1)):
-                            H[i, j] += hn * jn[k, j] + ht * jt[k, j]
+                            H[i, j] += hn * jn[j] + ht * jt[j]
             step = substitute(cholesky(H), -g)
             # does the full step keep the set of pushing constraints?
             same = bool(True)
@@ -139,9 +146,14 @@ def build_solver(shapes: Shapes) -> SimpleNamespace:
                     if (r < zero) != (r + side[i] * step[i] < zero):
                         same = False
             for k in range(count):
-                normal_step[k] = wp.dot(jn[k], step)
-                sliding_step[k] = mu[k] * wp.dot(jt[k], step)
-                if pushing(normal[k] + normal_step[k], sliding[k] + sliding_step[k]) != pushing(normal[k], sliding[k]):
+                jn, jt = rows(contact, k, x, z, ux, uz)
+                normal = contact[k, NORMAL]
+                sliding = contact[k, SLIDING]
+                normal_step = wp.dot(jn, step)
+                sliding_step = contact[k, FRICTION] * wp.dot(jt, step)
+                contact[k, NORMAL_STEP] = normal_step
+                contact[k, SLIDING_STEP] = sliding_step
+                if pushing(normal + normal_step, sliding + sliding_step) != pushing(normal, sliding):
                     same = False
             if same:
                 a = a + step
@@ -163,27 +175,30 @@ def build_solver(shapes: Shapes) -> SimpleNamespace:
                             d1 += limit_D[i] * r * along
                             d2 += limit_D[i] * along * along
                 for k in range(count):
-                    wn = normal[k] + t * normal_step[k]
-                    wt = sliding[k] + t * sliding_step[k]
-                    if wn + wt < zero:
-                        along = normal_step[k] + sliding_step[k]
-                        d1 += D[k] * (wn + wt) * along
-                        d2 += D[k] * along * along
-                    if wn - wt < zero:
-                        along = normal_step[k] - sliding_step[k]
-                        d1 += D[k] * (wn - wt) * along
-                        d2 += D[k] * along * along
-                    if wn < zero:
-                        d1 += two * D[k] * wn * normal_step[k]
-                        d2 += two * D[k] * normal_step[k] * normal_step[k]
+                    D = contact[k, PUSH]
+                    normal_step = contact[k, NORMAL_STEP]
+                    sliding_step = contact[k, SLIDING_STEP]
+                    normal = contact[k, NORMAL] + t * normal_step
+                    sliding = contact[k, SLIDING] + t * sliding_step
+                    if normal + sliding < zero:
+                        along = normal_step + sliding_step
+                        d1 += D * (normal + sliding) * along
+                        d2 += D * along * along
+                    if normal - sliding < zero:
+                        along = normal_step - sliding_step
+                        d1 += D * (normal - sliding) * along
+                        d2 += D * along * along
+                    if normal < zero:
+                        d1 += two * D * normal * normal_step
+                        d2 += two * D * normal_step * normal_step
                 change = d1 / d2
                 t = wp.max(t - change, zero)
                 if wp.abs(change) < enough * wp.max(t, one):
                     break
             a = a + t * step
             for k in range(count):
-                normal[k] += t * normal_step[k]
-                sliding[k] += t * sliding_step[k]
+                contact[k, NORMAL] = contact[k, NORMAL] + t * contact[k, NORMAL_STEP]
+                contact[k, SLIDING] = contact[k, SLIDING] + t * contact[k, SLIDING_STEP]
         return a
 
     return SimpleNamespace(cholesky=cholesky, substitute=substitute, newton=newton)

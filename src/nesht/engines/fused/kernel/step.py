@@ -18,6 +18,7 @@ def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: boo
     n, motors, real = shapes.n, shapes.motors, shapes.real
     vector, controls = shapes.vector, shapes.controls
     n_observed, reset, observe, act = task.n_observed, task.reset, task.observe, task.act
+    rows, columns = shapes.contact_store
     noise_stream = keys.Stream.NOISE.value
     options = {"fast_math": fast_math, "max_unroll": 64}
 
@@ -80,6 +81,7 @@ def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: boo
         out: wp.array2d(dtype=real),
     ):
         i = first + wp.tid()
+        contact = wp.zeros(shape=(rows, columns), dtype=real)
         q = vector()
         v = vector()
         a = vector()
@@ -91,7 +93,7 @@ def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: boo
         for k in range(motors):
             u[k] = action[i, k]
         x = q[0]
-        q, v, a, moved, r, up, sane = act(q, v, u, a)
+        q, v, a, moved, r, up, sane = act(contact, q, v, u, a)
         q[0] = x + moved
         key = key_of(seed, episode, i)
         t = time[i] + 1

@@ -14,7 +14,7 @@ TOO_LARGE = 1e10
 
 
 def build_task(shapes: Shapes, body: Locomotion, physics_step) -> SimpleNamespace:
-    """Return `reset(key)`, `observe(q, v)`, `act(q, v, u, guess)` and the number of observations."""
+    """Return `reset(key)`, `observe(q, v)`, `act(contact, q, v, u, guess)` and the number of observations."""
     n, motors, real = shapes.n, shapes.motors, shapes.real
     vector, controls = shapes.vector, shapes.controls
     n_observed = 2 * n - 1
@@ -85,7 +85,7 @@ def build_task(shapes: Shapes, body: Locomotion, physics_step) -> SimpleNamespac
         return sane
 
     @wp.func
-    def act(q: vector, v: vector, u: controls, guess: vector):
+    def act(contact: wp.array2d(dtype=real), q: vector, v: vector, u: controls, guess: vector):
         """Take one environment step; returns (q, v, accelerations, distance moved, reward, still up, still sane)."""
         q1 = q
         v1 = v
@@ -94,7 +94,7 @@ def build_task(shapes: Shapes, body: Locomotion, physics_step) -> SimpleNamespac
             q1[0] = zero
         before = q1[0]
         for _s in range(int(frame_skip)):
-            q1, v1, a = physics_step(q1, v1, u, a)
+            q1, v1, a = physics_step(contact, q1, v1, u, a)
         moved = q1[0] - before
         squares = zero
         for k in range(motors):
