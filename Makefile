@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "nesht needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -c constraints.txt -e ".[plot]"
+	$(BIN)/pip install -q -c constraints.txt -e ".[plot,fused]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import nesht
-from machine import describe
+from machine import command, describe
 from nesht.cli import parse_seeds
 from nesht.config import Config
 from nesht.presets import preset
@@ -73,7 +72,7 @@ def main() -> None:
         n = len(cell["scores"])
         print(f"{name:32} mean score {sum(cell['scores']) / n:8.1f}, {sum(cell['generations']) / n:6.0f} generations")
     if options.out:
-        report = {"command": f"python benchmarks/fleet.py {' '.join(sys.argv[1:])}", **describe()}
+        report = {"command": command(), **describe()}
         report |= {"seconds": seconds, "steps": steps, "checkpoint bytes": size, "cells": table}
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(report, indent=1) + "\n")

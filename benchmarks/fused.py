@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import nesht
-from machine import describe
+from machine import command, describe
 from nesht.config import Config, RuntimeOptions
 from nesht.engines import Episodes, cores, make_engine
 from nesht.engines.fused.device import check_device, warp
@@ -224,7 +223,7 @@ def main() -> None:
             (options.seeds, 20, 1),
         )
     )
-    report: dict[str, Any] = {"command": f"python benchmarks/fused.py {' '.join(sys.argv[1:])}", **describe()}
+    report: dict[str, Any] = {"command": command(), **describe()}
     if gpu:
         import torch
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("numpy", "mujoco", "gymnasium", "torch", "evotorch", "ray", "joblib")
+PACKAGES = ("numpy", "mujoco", "gymnasium", "torch", "evotorch", "ray", "joblib", "warp-lang")
+
+
+def command() -> str:
+    """Return the command that runs, without the folders of this machine."""
+    return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *(_plain(word) for word in sys.argv[1:])])
+
+
+def _plain(word: str) -> str:
+    return Path(word).name if word.startswith("/") else word
 
 
 def describe() -> dict[str, Any]:

@@ -38,6 +38,7 @@ def warm_up(case: Case) -> None:
             mirrored=True,
             steps=10_000_000,
             threads=THREADS,
+            engine="batch",
             out=case.warm,
             progress=False,
             callback=StopAfter(case.warm_up),
@@ -47,15 +48,15 @@ def warm_up(case: Case) -> None:
     raise RuntimeError("the run ended before its warm-up")
 
 
-def go_on(case: Case) -> Measurement:
+def go_on(case: Case, generations: int, engine: str) -> Measurement:
     """Go on with a copy of the warm run; returns its training steps and the time of the whole call."""
     with tempfile.TemporaryDirectory(dir=case.folder) as folder:
         run = Path(folder) / "run"
         shutil.copytree(case.warm, run)
-        stop = StopAfter(case.generations)
+        stop = StopAfter(generations)
         cpu, start = time.process_time(), time.perf_counter()
         try:
-            nesht.resume(run, progress=False, callback=stop)
+            nesht.resume(run, progress=False, callback=stop, engine=engine, device="cpu")
         except KeyboardInterrupt:
             seconds = time.perf_counter() - start
             return Measurement(stop.steps - case.steps(), seconds, time.process_time() - cpu)
@@ -64,4 +65,10 @@ def go_on(case: Case) -> Measurement:
 
 def measure(case: Case) -> Measurement:
     """Time the generations after the warm-up; only training steps count, evaluation costs time and earns nothing."""
-    return go_on(case)
+    return go_on(case, case.generations, "batch")
+
+
+def measure_fused(case: Case) -> Measurement:
+    """The same on the fused engine; ten times the generations, since they are so short."""
+    go_on(case, 1, "fused")  # compiles what is not in Warp's cache yet
+    return go_on(case, 10 * case.generations, "fused")

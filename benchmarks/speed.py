@@ -25,7 +25,7 @@ from typing import Any
 
 import nesht_way
 from case import MEMBERS, NOISE_RATIO, REWARD_KEEP, SIGMA, THREADS, Case, Measurement
-from machine import describe, steal_clock, wait_until_quiet
+from machine import command, describe, steal_clock, wait_until_quiet
 from table import print_table, summarise
 
 CASES = {
@@ -35,8 +35,9 @@ CASES = {
 """Hopper after 14 generations falls after 150 to 200 steps; HalfCheetah always runs 1000."""
 
 WAYS = {
-    "nesht": ("nesht_way", "measure"),
+    "nesht, batch": ("nesht_way", "measure"),
     "bare mujoco.batch": ("bare_batch", "measure"),
+    "nesht, fused": ("nesht_way", "measure_fused"),
     "evotorch GymNE": ("evotorch_way", "measure"),
     "evotorch, raw features": ("evotorch_way", "measure_raw"),
     "published way": ("published_way", "measure"),
@@ -63,9 +64,9 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for other work to end, each time")
     parser.add_argument("--out", type=Path, default=Path("results/speed.json"), help="where to write the numbers")
     options = parser.parse_args()
-    ways = list(WAYS)[: 2 if options.skip_peers else None]
+    ways = list(WAYS)[: 3 if options.skip_peers else None]
     report: dict[str, Any] = {
-        "command": " ".join(["python benchmarks/speed.py", *sys.argv[1:]]),
+        "command": command(),
         **describe(),
         "threads": THREADS,
         "settings": {"noise_ratio": NOISE_RATIO, "reward_keep": REWARD_KEEP, "n": MEMBERS, "sigma": SIGMA, **CASES},

@@ -20,12 +20,28 @@ def make_noisy(
     return MaskReward(NoiseFeatures(env, noise_ratio), reward_keep, reward_every)
 
 
+def make_noisy_vector(
+    base: str,
+    num_envs: int = 1,
+    noise_ratio: float = 10.0,
+    reward_keep: float = 0.1,
+    max_episode_steps: int | None = None,
+    **kwargs: Any,
+) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """Make many copies of it as one vector environment, on the fused kernel."""
+    from nesht.engines.fused.vector import FusedVectorEnv
+
+    noise = {"noise_ratio": noise_ratio, "reward_keep": reward_keep}
+    return FusedVectorEnv(base, num_envs, **noise, max_episode_steps=max_episode_steps, **kwargs)
+
+
 def register() -> None:
     """Register `nesht/Noisy...` ids; called once when nesht is imported."""
     for base in NOISY:
         gymnasium.register(
             id=f"nesht/Noisy{base}",
             entry_point=make_noisy,
+            vector_entry_point=make_noisy_vector,
             max_episode_steps=1000,
             kwargs={"base": base},
         )
