@@ -188,6 +188,57 @@ class Bench:
         bench(self.env, self.noise_ratio, self.threads, self.rounds)
 
 
+@dataclass(frozen=True)
+class Experiment:
+    """Run one of the paper's experiments, or what is missing of it: nesht experiment table1 --seeds 0-1."""
+
+    name: tyro.conf.Positional[Literal["table1", "heatmap", "ablation", "prune-once", "clean", "tuning"]]
+    """Which one."""
+    seeds: str | None = None
+    """0-19, or 0,3,5 (default: the experiment's own, 20 for most)."""
+    steps: int = 10_000_000
+    """Environment steps of every run."""
+    env: tuple[str, ...] = ()
+    """Only these environments (default: HalfCheetah-v4, Hopper-v4 and Walker2d-v4)."""
+    preset: Literal["tuned", "paper"] = "tuned"
+    """Settings of the methods: the authors' trainer, or what the search chose for each of them."""
+    engine: Literal["auto", "fused", "batch"] = "auto"
+    """Where episodes run."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the fused engine runs."""
+    threads: int = 0
+    """Threads; 0 is one per core."""
+    out: Path | None = None
+    """The folder of the results (default: results/NAME-PRESET); runs that are in it are not run again."""
+    work: Path = Path("runs/experiments")
+    """Where the run folders go."""
+
+    def execute(self) -> None:
+        """Run what is missing, and say what is there."""
+        from nesht.experiments.catalogue import EXPERIMENTS
+        from nesht.experiments.design import ENVS, Options
+        from nesht.experiments.runner import run_experiment
+        from nesht.experiments.tuning import tune
+
+        runtime = {"engine": self.engine, "device": self.device, "threads": self.threads, "checkpoint_seconds": 60.0}
+        options = Options(self.env or ENVS, self.steps, self.preset, runtime)
+        out = self.out or Path("results") / f"{self.name}-{self.preset}"
+        work, command = self.work / out.name, _command()
+        if self.name == "tuning":
+            tune(options, out, work, command)
+        else:
+            experiment = EXPERIMENTS[self.name]
+            seeds = parse_seeds(self.seeds or experiment.seeds)
+            results = run_experiment(experiment.cells(options), seeds, out, work, command)
+            print(f"{experiment.question} {len(results.runs)} runs in {out}")
+        print(f"Look at it with: nesht report {out}")
+
+
+def _command() -> str:
+    """Return the command line that runs, without the folders of this machine."""
+    return " ".join(["nesht", *(Path(word).name if word.startswith("/") else word for word in sys.argv[1:])])
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake of the user gets one sentence and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -225,7 +276,8 @@ def _parse(arguments: list[str]) -> Any:
         | Annotated[Resume, tyro.conf.subcommand("resume")]
         | Annotated[Eval, tyro.conf.subcommand("eval")]
         | Annotated[Inspect, tyro.conf.subcommand("inspect")]
-        | Annotated[Bench, tyro.conf.subcommand("bench")],
+        | Annotated[Bench, tyro.conf.subcommand("bench")]
+        | Annotated[Experiment, tyro.conf.subcommand("experiment")],
         None,
     ]
     markers = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)

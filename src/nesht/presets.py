@@ -5,6 +5,8 @@ A preset chooses how to train, never what to train on: the environment, its nois
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from nesht.errors import UserError, near_matches
@@ -37,13 +39,17 @@ TUNED: dict[str, Any] = {
 }
 """Whole features with memory, plain SGD on standardised fitness."""
 
-TUNED_FOR: dict[str, dict[str, Any]] = {
-    "HalfCheetah": {"n": 64, "lr": 0.0016, "common_randomness": "generation"},
-    "Walker2d": {"normalise": False, "lr": 0.0016},
-}
+_CHOSEN: dict[str, dict[str, dict[str, Any]]] = tomllib.loads((Path(__file__).parent / "tuned.toml").read_text())
+
+TUNED_FOR: dict[str, dict[str, Any]] = {env: methods["ours"] for env, methods in _CHOSEN.items() if "ours" in methods}
 """Where an environment wants something else, by the name before its version."""
 
 PRESETS = ("tuned", "paper")
+
+
+def tuned_for(env: str, method: str = "ours") -> dict[str, Any]:
+    """Return what the search chose for an environment and a method, beyond the tuned preset; nothing if it has not."""
+    return dict(_CHOSEN.get(env.partition("-")[0], {}).get(method, {}))
 
 
 def preset(name: str, env: str) -> dict[str, Any]:
@@ -51,5 +57,5 @@ def preset(name: str, env: str) -> dict[str, Any]:
     if name == "paper":
         return dict(PAPER)
     if name == "tuned":
-        return {**TUNED, **TUNED_FOR.get(env.partition("-")[0], {})}
+        return {**TUNED, **tuned_for(env)}
     raise UserError(f"unknown preset {name!r}.{near_matches(name, PRESETS)} Use one of {', '.join(PRESETS)}.")

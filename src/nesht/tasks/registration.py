@@ -31,8 +31,14 @@ def make_noisy_vector(
     """Make many copies of it as one vector environment, on the fused kernel."""
     from nesht.engines.fused.vector import FusedVectorEnv
 
-    noise = {"noise_ratio": noise_ratio, "reward_keep": reward_keep}
-    return FusedVectorEnv(base, num_envs, **noise, max_episode_steps=max_episode_steps, **kwargs)
+    return FusedVectorEnv(
+        base,
+        num_envs,
+        noise_ratio=noise_ratio,
+        reward_keep=reward_keep,
+        max_episode_steps=max_episode_steps,
+        **kwargs,
+    )
 
 
 def register() -> None:

@@ -22,6 +22,9 @@ from nesht.training.progress import ProgressDisplay
 from nesht.training.recorder import Record, Recorder, evaluation_record, records
 from nesht.training.setup import Setup
 
+AT_ONCE = 64
+"""Groups that share a GPU at a time, at most."""
+
 Callback = Callable[[Sequence[Record]], Any]
 
 
@@ -116,7 +119,7 @@ def run_groups(groups: Sequence[Group], progress: bool, callback: Callback | Non
     """
     stop = threading.Event()
     display = ProgressDisplay(sum(len(group.runs) for group in groups)) if progress else None
-    at_once = len(groups) if groups[0].setup.config.runtime.device == "cuda" else 1
+    at_once = min(len(groups), AT_ONCE) if groups[0].setup.config.runtime.device == "cuda" else 1
     with ExitStack() as stack:
         for group in groups:
             for run in group.runs:

@@ -1,0 +1,66 @@
+"""Every experiment by name."""
+
+from __future__ import annotations
+
+from nesht.experiments.design import Cell, Experiment, Options, cell
+from nesht.experiments.methods import METHODS
+
+RATIOS = (5, 10, 20)
+BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98)
+MEMORIES = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 1.0)
+
+
+def table1(options: Options) -> list[Cell]:
+    """Return every method on every environment at every noise ratio of the paper."""
+    return [cell(options, env, ratio, method) for env in options.envs for ratio in RATIOS for method in METHODS]
+
+
+def heatmap(options: Options) -> list[Cell]:
+    """Return the methods of the paper's figure 1, and ours, on Hopper."""
+    envs = [env for env in options.envs if env.startswith("Hopper")]
+    return [cell(options, env, 10, method) for env in envs for method in ("NES", "NESHT", "ours")]
+
+
+def ablation(options: Options) -> list[Cell]:
+    """Return the sparsity, the memory and the unit, one changed at a time, at the largest noise ratio."""
+    cells = []
+    for env in options.envs:
+        for method in ("NESHT", "ours"):
+            cells += [cell(options, env, 20, method, {"beta": beta}, beta=beta) for beta in BETAS]
+        for unit in ("weight", "feature"):
+            changes = [{"unit": unit, "memory": memory} for memory in MEMORIES]
+            cells += [cell(options, env, 20, "ours", change, **change) for change in changes]
+    return cells
+
+
+def prune_once(options: Options) -> list[Cell]:
+    """Return thresholding after every update against pruning once at the end, at equal k, for both units."""
+    cells = []
+    for env in options.envs:
+        for ratio in RATIOS:
+            for method in ("NESHT", "ours"):
+                for when, sparsifier in (("every update", "hard"), ("once", "once")):
+                    change = {"sparsifier": sparsifier}
+                    cells.append(cell(options, env, ratio, method, change, threshold=when))
+    return cells
+
+
+def clean(options: Options) -> list[Cell]:
+    """Return the methods with no noise at all, as the ceiling, and with more noise than the paper's."""
+    ceiling = [cell(options, env, 0, method) for env in options.envs for method in METHODS]
+    beyond = [cell(options, env, ratio, "ours") for env in options.envs for ratio in (*RATIOS, 50, 100)]
+    return ceiling + beyond
+
+
+EXPERIMENTS = {
+    each.name: each
+    for each in (
+        Experiment("table1", "How do the methods score on every noisy task of the paper?", table1),
+        Experiment("heatmap", "Which inputs does each method put its weights on, and when?", heatmap, "0-4"),
+        Experiment("ablation", "What do the sparsity, the memory and the unit each contribute?", ablation, "0-9"),
+        Experiment(
+            "prune-once", "Is thresholding after every update needed, or is once at the end enough?", prune_once
+        ),
+        Experiment("clean", "How much of the score without noise survives, and how far does it go?", clean),
+    )
+}

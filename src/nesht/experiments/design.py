@@ -1,0 +1,67 @@
+"""What an experiment is: a question, and a declared list of cells, each a setting that is run with many seeds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nesht.config import Config
+from nesht.experiments.methods import settings
+
+ENVS = ("HalfCheetah-v4", "Hopper-v4", "Walker2d-v4")
+STEPS = 10_000_000
+REWARD_KEEP = 0.1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting and the labels it is reported under."""
+
+    labels: dict[str, Any]
+    config: Config
+
+    @property
+    def name(self) -> str:
+        """The labels as one word, for folders."""
+        return "-".join(
+            f"{key}={value}" if key not in ("env", "method") else str(value) for key, value in self.labels.items()
+        )
+
+    def digest(self) -> str:
+        """Return a short text that changes with anything that may change a result (not with where it is computed)."""
+        sections = self.config.change(seed=0).sections()
+        runtime = sections.pop("runtime")
+        sections["runtime"] = {name: runtime[name] for name in ("precision", "noise")}
+        return hashlib.sha256(repr(sections).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose about an experiment."""
+
+    envs: Sequence[str] = ENVS
+    steps: int = STEPS
+    preset: str = "tuned"
+    runtime: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question and the cells that answer it."""
+
+    name: str
+    question: str
+    cells: Callable[[Options], list[Cell]]
+    seeds: str = "0-19"
+    """The seeds it is meant to be run with."""
+
+
+def cell(
+    options: Options, env: str, ratio: float, method: str, more: dict[str, Any] | None = None, **labels: Any
+) -> Cell:
+    """Return the cell of a method on a noisy task; `more` overrides the method's settings."""
+    task = {"env": env, "noise_ratio": float(ratio), "reward_keep": REWARD_KEEP, "steps": options.steps}
+    config = Config().change(**{**settings(options.preset, method, env), **task, **options.runtime, **(more or {})})
+    return Cell({"env": env, "noise": ratio, "method": method, "preset": options.preset, **labels}, config)

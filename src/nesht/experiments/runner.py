@@ -1,0 +1,186 @@
+"""Running an experiment: what is missing is trained, all of it in one program, and the raw results are written down.
+
+A results folder holds, for one experiment:
+
+    runs.csv             one row per run: labels, seed, score, what it cost, which inputs it kept
+    evaluations.csv.gz   one row per evaluation of every run
+    about.json           for every batch of runs: the command, the versions, the engine and the device that made it
+
+Runs that are in `runs.csv` with the same settings are not run again.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from nesht import __version__
+from nesht.experiments.design import Cell
+from nesht.policies.saved import load_policy
+from nesht.report.features import feature_report
+from nesht.storage import write_file
+from nesht.training.api import resume, train_many
+from nesht.training.folder import SUMMARY, is_run, read_config
+
+Row = dict[str, Any]
+RUNS, EVALUATIONS, ABOUT = "runs.csv", "evaluations.csv.gz", "about.json"
+MEASURES = (
+    "seed",
+    "score",
+    "steps",
+    "generations",
+    "seconds",
+    "diverged",
+    "used",
+    "real_used",
+    "recovery",
+    "noise_leak",
+)
+KEYS = ("digest", "batch")
+"""A row's settings, and the entry of about.json that made it."""
+
+
+@dataclass
+class Results:
+    """The rows of an experiment, on disk."""
+
+    folder: Path
+    runs: list[Row]
+    evaluations: list[Row]
+    about: list[Row]
+
+    @classmethod
+    def read(cls, folder: Path) -> Results:
+        """Read what is there; nothing is an experiment that has not begun."""
+        runs = _read_csv((folder / RUNS).read_text()) if (folder / RUNS).exists() else []
+        packed = folder / EVALUATIONS
+        evaluations = _read_csv(gzip.decompress(packed.read_bytes()).decode()) if packed.exists() else []
+        about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else []
+        return cls(folder, runs, evaluations, about)
+
+    def write(self) -> None:
+        """Write all files, each all or nothing."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_file(self.folder / RUNS, _csv(self.runs).encode())
+        write_file(self.folder / EVALUATIONS, gzip.compress(_csv(self.evaluations).encode(), mtime=0))
+        write_file(self.folder / ABOUT, (json.dumps(self.about, indent=1) + "\n").encode())
+
+    def has(self, cell: Cell, seed: int) -> bool:
+        """Whether a run with these settings is there."""
+        digest = cell.digest()
+        return any(row["digest"] == digest and int(row["seed"]) == seed for row in self.runs)
+
+
+def run_experiment(
+    cells: Sequence[Cell], seeds: Sequence[int], out: Path, work: Path, command: str, progress: bool = True
+) -> Results:
+    """Train what is missing of all cells and seeds, and write it down; also after Ctrl-C, with what is finished."""
+    results = Results.read(out)
+    have = {(row["digest"], int(row["seed"])) for row in results.runs}
+    missing = [(cell, seed) for cell in cells for seed in seeds if (cell.digest(), seed) not in have]
+    total = len(cells) * len(seeds)
+    print(f"{total - len(missing)} of {total} runs are there; {len(missing)} to go", file=sys.stderr)
+    places = {(cell.digest(), seed): work / cell.name / f"seed-{seed}" for cell, seed in missing}
+    try:
+        _train(missing, places, progress)
+    finally:
+        _collect(results, missing, places, command)
+    return results
+
+
+def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path], progress: bool) -> None:
+    """Go on with runs that were interrupted, then train the new ones."""
+    new: list[tuple[Cell, int]] = []
+    for cell, seed in missing:
+        place = places[cell.digest(), seed]
+        if not is_run(place):
+            new.append((cell, seed))
+        elif Cell(cell.labels, read_config(place)).digest() != cell.digest():  # left by other settings
+            shutil.rmtree(place)
+            new.append((cell, seed))
+        elif not (place / SUMMARY).exists():
+            resume(place, progress=progress)
+    if new:
+        configs = [cell.config.change(seed=seed) for cell, seed in new]
+        train_many(configs, outs=[places[cell.digest(), seed] for cell, seed in new], progress=progress)
+
+
+def _collect(
+    results: Results, missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path], command: str
+) -> None:
+    batch, engines = len(results.about), set()
+    for cell, seed in missing:
+        place = places[cell.digest(), seed]
+        if not (place / SUMMARY).exists():
+            continue
+        runtime = read_config(place).runtime
+        engines.add(f"{runtime.engine} on {runtime.device}")
+        keys = {"digest": cell.digest(), "batch": batch}
+        results.runs.append({**cell.labels, **_measures(place), **keys})
+        for row in _read_csv((place / "evaluations.csv").read_text()):
+            results.evaluations.append({**cell.labels, **row, "digest": cell.digest()})
+    if engines:
+        results.about.append({"command": command, "engine": sorted(engines), **_machine()})
+        results.write()
+
+
+def _measures(place: Path) -> Row:
+    """Return what a finished run came to."""
+    summary, policy = json.loads((place / SUMMARY).read_text()), load_policy(place)
+    report = feature_report(policy)
+    used, real = len(report.used), sum(feature.index < policy.n_real for feature in report.used)
+    most = min(used, policy.n_real)
+    return {
+        **{name: _short(summary[name]) for name in ("seed", "score", "steps", "generations", "seconds", "diverged")},
+        "used": used,
+        "real_used": real,
+        "recovery": _short(real / most) if most else "",
+        "noise_leak": _short(report.noise_leak) if report.noise_leak is not None else "",
+    }
+
+
+def _machine() -> Row:
+    packages = {"nesht": __version__, "python": platform.python_version()}
+    for name in ("numpy", "mujoco", "mujoco-core", "gymnasium", "torch", "warp-lang"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    try:
+        import torch
+
+        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    except ImportError:
+        device = "cpu"
+    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "device": device, "versions": packages}
+
+
+def _short(value: float) -> float:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def _read_csv(text: str) -> list[Row]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def _csv(rows: list[Row]) -> str:
+    """Return rows as CSV; labels that some rows lack are empty there."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    last = [name for name in (*MEASURES, "generation", *KEYS) if name in names]
+    order = [name for name in names if name not in last] + last
+    text = io.StringIO()
+    writer = csv.DictWriter(text, order, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
