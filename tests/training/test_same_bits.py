@@ -81,3 +81,19 @@ def test_common_randomness_says_who_shares_luck(share: str) -> None:
     result = nesht.train(**{**SMALL, "sigma": 1e-12, "generations": 1, "common_randomness": share, "out": None})
     spread = result.history[0]["fitness_max"] - result.history[0]["fitness_mean"]
     assert (spread < 1e-6) == (share == "generation")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"sparsifier": "l1", "penalty": 0.5}, {"sparsifier": "soft", "penalty": 0.5, "unit": "weight"}]
+)
+def test_a_run_is_the_same_beside_runs_with_other_numbers(options: dict[str, Any]) -> None:
+    few = {name: value for name, value in SMALL.items() if name != "progress"}
+    base = nesht.Config().change(**{**few, "engine": "batch", "generations": None, "steps": 1500}, **options)
+    changes: list[dict[str, Any]] = [{"lr": 0.01}, {"sigma": 0.05}, {"lr": "linear:0.01:0.001", "seed": 4}]
+    changes += [{"penalty": 2.0}] if options else [{"memory": 0.5}, {"beta": 0.5}]
+    configs = [base, *(base.change(**change) for change in changes)]
+    mixed = nesht.train_many(configs, progress=False)
+    for config, run in zip(configs, mixed, strict=True):
+        alone = nesht.train(config=config, progress=False)
+        assert alone.policy.parameters.tobytes() == run.policy.parameters.tobytes()
+        assert alone.evaluations == run.evaluations

@@ -1,9 +1,9 @@
 """The search that chooses the settings of the preset `tuned`: the same for every method, on held-out seeds.
 
-For every method and environment, TRIALS settings are drawn at random from declared ranges (the same for all methods, and
-one or two of their own: the penalty of NES-L1, sparsity and memory of ours) and run at the smallest and the largest noise
-ratio of the paper with FIRST seeds each. The FINALISTS with the best mean score run again with other seeds at all ratios;
-the best of them is chosen. No seed below 1000 is touched.
+For every method and environment, TRIALS settings are drawn at random from declared ranges (the same for all methods,
+and one or two of their own: the penalty of NES-L1, sparsity and memory of ours) and run at the smallest and the largest
+noise ratio of the paper with FIRST seeds each. The FINALISTS with the best mean score run again with other seeds at all
+ratios; the best of them is chosen. No seed below 1000 is touched.
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ never mix; a run gives the same bits alone and in a fleet.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, to_device
@@ -20,7 +22,7 @@ from nesht.errors import UserError
 from nesht.strategy.gradient import nes_gradient
 from nesht.strategy.optimisers import SGD, Optimiser
 from nesht.strategy.perturb import Array, Population
-from nesht.strategy.schedules import Schedule
+from nesht.strategy.schedules import PerRun, Schedule
 from nesht.strategy.shaping import SHAPINGS
 from nesht.strategy.sparsify import NoSparsity, Sparsifier
 from nesht.strategy.units import Units
@@ -62,11 +64,11 @@ class Strategy:
     """What may be cut."""
     n: int = 256
     """Members per generation."""
-    sigma: Schedule | float | str = 0.02
+    sigma: Schedule | PerRun | float | str = 0.02
     """Standard deviation of the perturbations."""
-    lr: Schedule | float | str = 0.01
+    lr: Schedule | PerRun | float | str = 0.01
     """Learning rate."""
-    beta: Schedule | float | str = 0.0
+    beta: Schedule | PerRun | float | str = 0.0
     """Fraction of the units of every pool that is cut."""
     k: int | None = None
     """How many units of every pool are kept; overrides beta."""
@@ -90,9 +92,12 @@ class Strategy:
             raise UserError(f"unknown shaping {self.shaping!r}; use one of {', '.join(SHAPINGS)}.")
         for name in ("sigma", "lr"):
             schedule = self._schedule(name)
+            if isinstance(schedule, PerRun):  # made of strategies that were checked one by one
+                return
             if not (min(schedule.start, schedule.end) > 0 and np.isfinite([schedule.start, schedule.end]).all()):
                 raise UserError(f"{name} must stay positive, got {schedule.start} to {schedule.end}.")
         beta = self._schedule("beta")
+        assert isinstance(beta, Schedule)
         if not (0 <= beta.start < 1 and 0 <= beta.end < 1):
             raise UserError(
                 f"beta is the fraction of weights set to zero and must lie in [0, 1), got {beta.start}"
@@ -155,10 +160,28 @@ class Strategy:
         share = 1 - self._schedule("beta").at(progress)
         return [np.maximum(1, np.rint(share * count)).astype(np.int64) for count in self.units.counts]
 
-    def _schedule(self, name: str) -> Schedule:
+    def _schedule(self, name: str) -> Schedule | PerRun:
         value = getattr(self, name)
-        return value if isinstance(value, Schedule) else Schedule.parse(value, name)
+        return value if isinstance(value, (Schedule, PerRun)) else Schedule.parse(value, name)
 
     @staticmethod
     def _like(theta: Array, values: np.ndarray) -> Array:
         return array_namespace(theta).asarray(values, dtype=theta.dtype, device=device(theta))
+
+
+def together(strategies: Sequence[Strategy]) -> Strategy:
+    """Return one strategy for a fleet whose run i follows strategies[i].
+
+    They may differ in their schedules, and in the memory or the strength of their sparsifiers; in nothing else.
+    """
+    first = strategies[0]
+    numbers: dict[str, Any] = {
+        name: PerRun(tuple(Schedule.parse(getattr(one, name), name) for one in strategies))
+        for name in ("sigma", "lr", "beta")
+    }
+    sparsifier = first.sparsifier
+    for name in ("memory", "strength"):
+        if hasattr(sparsifier, name):
+            values = np.array([getattr(one.sparsifier, name) for one in strategies])
+            sparsifier = replace(sparsifier, **{name: values})  # type: ignore[type-var]
+    return replace(first, **numbers, sparsifier=sparsifier)

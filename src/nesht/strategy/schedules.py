@@ -53,3 +53,14 @@ class Schedule:
         if self.kind == "exponential":
             return np.asarray(self.start * (self.end / self.start) ** p)
         return np.asarray(self.start + (self.end - self.start) * p)
+
+
+@dataclass(frozen=True)
+class PerRun:
+    """A schedule of its own for every run of a fleet."""
+
+    schedules: tuple[Schedule, ...]
+
+    def at(self, progress: np.ndarray) -> np.ndarray:
+        """Return the value of each run at its progress."""
+        return np.array([float(one.at(p)) for one, p in zip(self.schedules, progress, strict=True)])

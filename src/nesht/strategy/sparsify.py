@@ -17,7 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from array_api_compat import array_namespace
+import numpy as np
+from array_api_compat import array_namespace, device
 
 from nesht.errors import UserError
 from nesht.strategy.gradient import per_member
@@ -63,10 +64,11 @@ class HardThreshold(NoSparsity):
     """Keep exactly the k strongest units after every update."""
 
     units: Units
-    memory: float = 0.0
+    memory: float | np.ndarray = 0.0
+    """One number, or one per run."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.memory <= 1:
+        if not np.all((np.asarray(self.memory) >= 0) & (np.asarray(self.memory) <= 1)):
             raise UserError(f"memory must lie in [0, 1], got {self.memory}.")
 
     def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
@@ -74,7 +76,7 @@ class HardThreshold(NoSparsity):
         xp = array_namespace(dense)
         keep = strongest(dense, k, self.units)
         theta = xp.where(keep, dense, xp.zeros_like(dense))
-        faded = xp.where(keep, dense, self.memory * dense) if self.memory else theta
+        faded = xp.where(keep, dense, per_run(self.memory, dense) * dense) if np.all(self.memory) else theta
         return theta, faded
 
 
@@ -96,7 +98,8 @@ class L1Penalty(NoSparsity):
     The norm of theta alone would be the same for every member and cancel in any shaping.
     """
 
-    strength: float
+    strength: float | np.ndarray
+    """One number, or one per run."""
 
     def penalty(self, population: Population) -> Array | float:
         """See `Sparsifier.penalty`."""
@@ -105,21 +108,29 @@ class L1Penalty(NoSparsity):
             xp = array_namespace(members)
             return xp.sum(xp.abs(members), axis=2)
 
-        return self.strength * per_member(population, l1)
+        return per_run(self.strength, population.theta) * per_member(population, l1)
 
 
 @dataclass(frozen=True)
 class SoftThreshold(NoSparsity):
     """The proximal step of an L1 penalty: every weight moves towards zero by `lr * strength` and stops there."""
 
-    strength: float
+    strength: float | np.ndarray
+    """One number, or one per run."""
 
     def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
         """Shrink every parameter towards zero."""
         xp = array_namespace(dense)
-        shrunk = xp.abs(dense) - self.strength * lr[:, None]
+        shrunk = xp.abs(dense) - per_run(self.strength, dense) * lr[:, None]
         theta = xp.sign(dense) * xp.where(shrunk > 0, shrunk, xp.zeros_like(shrunk))
         return theta, theta
+
+
+def per_run(value: float | np.ndarray, like: Array) -> Array | float:
+    """Return a number as it is, or one number per run as a column beside (runs, d) arrays like the given one."""
+    if isinstance(value, np.ndarray):
+        return array_namespace(like).asarray(value, dtype=like.dtype, device=device(like))[:, None]
+    return value
 
 
 def strongest(theta: Array, k: list[Array], units: Units) -> Array:

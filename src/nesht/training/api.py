@@ -15,7 +15,7 @@ from nesht.training.fleet import Fleet
 from nesht.training.folder import RunFolder, find_runs, fleet_runs, is_run, read_config
 from nesht.training.loop import Callback, Group, Run, RunResult, run_groups
 from nesht.training.recorder import Recorder
-from nesht.training.setup import DEFAULT_STEPS, Setup, build
+from nesht.training.setup import DEFAULT_STEPS, Setup, build, kind, together
 
 CHANGEABLE = {"env", "steps", "generations", "seconds", *(option.name for option in fields(RuntimeOptions))}
 """What `resume` may change: where a run is computed, how long, and the function behind the name of its environment."""
@@ -85,7 +85,8 @@ def train_many(
 ) -> list[RunResult]:
     """Train many runs of any settings in one program; every run gives the same bits as it would alone.
 
-    Runs that differ in nothing but their seed advance together; on a GPU, different settings run side by side.
+    Runs that differ only in numbers (seed, lr, sigma, beta, memory, penalty) advance together; on a GPU, runs that
+    differ in more run side by side.
 
     Args:
         configs: the options of every run.
@@ -101,7 +102,7 @@ def train_many(
     folders = _start_folders([Path(out) for out in outs], setups, overwrite) if outs else [None] * len(setups)
     groups: dict[str, list[int]] = {}
     for i, setup in enumerate(setups):
-        groups.setdefault(repr(setup.config.change(seed=0)), []).append(i)
+        groups.setdefault(kind(setup.config), []).append(i)
     made = [_new_group([setups[i] for i in rows], [folders[i] for i in rows]) for rows in groups.values()]
     results = run_groups(made, progress, callback)
     order = [i for rows in groups.values() for i in rows]
@@ -114,16 +115,15 @@ def _has_budget(config: Config) -> bool:
 
 
 def _new_group(setups: list[Setup], folders: list[RunFolder | None]) -> Group:
-    """Return the group of new runs that differ in nothing but their seeds."""
+    """Return the group of new runs of one kind."""
     seeds = [setup.config.training.seed for setup in setups]
-    if len(set(seeds)) < len(seeds):
-        raise UserError(f"two runs have the same options and the same seed; seeds {seeds}.")
     board = setups[0].config.runtime.tensorboard
     runs = [
         Run(seed, folder, Recorder(folder.path, tensorboard=board) if folder else None)
         for seed, folder in zip(seeds, folders, strict=True)
     ]
-    return Group(setups[0], Fleet.new(setups[0], seeds), runs)
+    setup = together(setups)
+    return Group(setup, Fleet.new(setup, seeds), runs)
 
 
 def resume(
@@ -146,16 +146,16 @@ def resume(
     configs = [read_config(folder).change(**options) for folder in paths]
     groups: dict[str, list[int]] = {}
     for i, config in enumerate(configs):
-        groups.setdefault(repr(config.change(seed=0)), []).append(i)
+        groups.setdefault(kind(config), []).append(i)
     runs: list[Run] = []
     made: list[Group] = []
     try:
         for rows in groups.values():
-            setup, fleets = build(configs[rows[0]]), []
+            setup, fleets = together([build(configs[i]) for i in rows]), []
             for i in rows:
                 config, folder = configs[i], RunFolder(paths[i])
                 runs.append(Run(config.training.seed, folder, None))
-                fleet, lengths, warning = folder.load(Fleet.new(setup, [config.training.seed]))
+                fleet, lengths, warning = folder.load(Fleet.new(build(config), [config.training.seed]))
                 fleets.append(fleet)
                 _check_budget(fleet, options)
                 if warning:

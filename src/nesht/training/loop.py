@@ -85,26 +85,32 @@ class _Point:
     The loop moves from one point to the next in a single assignment, so that Ctrl-C never saves a half-made step.
     """
 
+    setup: Setup
     fleet: Fleet
     runs: list[Run]
     lengths: list[dict[str, int]]
 
     @classmethod
-    def now(cls, fleet: Fleet, runs: list[Run]) -> _Point:
+    def now(cls, setup: Setup, fleet: Fleet, runs: list[Run]) -> _Point:
         """Return the point after everything about these runs has been recorded."""
-        return cls(fleet, runs, [run.recorder.lengths() if run.recorder else {} for run in runs])
+        return cls(setup, fleet, runs, [run.recorder.lengths() if run.recorder else {} for run in runs])
 
-    def save(self, setup: Setup) -> None:
+    def select(self, rows: np.ndarray) -> _Point:
+        """Return the point of some of the runs."""
+        runs = [self.runs[row] for row in rows]
+        return _Point.now(self.setup.select(list(rows)), self.fleet.select(rows), runs)
+
+    def save(self) -> None:
         """Write a checkpoint and the policy of every run that has a folder."""
         for i, (run, lengths) in enumerate(zip(self.runs, self.lengths, strict=True)):
             if run.folder is not None:
                 run.folder.save(self.fleet.select([i]), lengths)
-                self.fleet.policy(i, setup).save(run.folder.path / POLICY_FILE)
+                self.fleet.policy(i, self.setup).save(run.folder.path / POLICY_FILE)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but their seeds, and advance together."""
+    """Runs of one kind (see `setup.kind`) that advance together."""
 
     setup: Setup
     fleet: Fleet
@@ -126,16 +132,10 @@ def run_groups(groups: Sequence[Group], progress: bool, callback: Callback | Non
                 stack.callback(run.close)
         if display is not None:
             stack.enter_context(display)
-        reports = [
-            [report for report in (display.of(i, group.setup.budget) if display else None, callback) if report]
-            for i, group in enumerate(groups)
-        ]
         if len(groups) == 1:
-            return run_generations(groups[0], reports[0], stop)
+            return run_generations(groups[0], display, callback, stop)
         with ThreadPoolExecutor(at_once, "nesht-group") as pool:
-            futures = [
-                pool.submit(run_generations, group, report, stop) for group, report in zip(groups, reports, strict=True)
-            ]
+            futures = [pool.submit(run_generations, group, display, callback, stop) for group in groups]
             try:
                 return [result for future in futures for result in future.result()]
             except BaseException:  # also Ctrl-C: every group saves what it has
@@ -143,60 +143,63 @@ def run_groups(groups: Sequence[Group], progress: bool, callback: Callback | Non
                 raise
 
 
-def run_generations(group: Group, reports: Sequence[Callback], stop: threading.Event) -> list[RunResult]:
+def run_generations(
+    group: Group, display: ProgressDisplay | None, callback: Callback | None, stop: threading.Event
+) -> list[RunResult]:
     """Run generations until every run is done; on Ctrl-C, or if told to stop, save what there is and let it through."""
-    setup, fleet, runs = group.setup, group.fleet, group.runs
+    setup, runs = group.setup, group.runs
     results: dict[int, RunResult] = {}
     with ExitStack() as stack:
         engine = setup.engine()
         stack.callback(engine.close)
-        point = _Point.now(fleet, runs)
-        point.save(setup)
+        point = _Point.now(setup, group.fleet, runs)
+        point.save()
         saved = time.monotonic()
         try:
             while True:
                 if stop.is_set():
                     raise KeyboardInterrupt
-                point, finished = _finish(point, setup, engine)
+                point, finished = _finish(point, engine)
                 results |= finished
                 if not point.runs:
                     break
-                point, rows = _generation(point, setup, engine)
-                for report in reports:
-                    report(rows)
+                point, rows = _generation(point, engine)
+                if display is not None:
+                    display({id(run): row for run, row in zip(point.runs, rows, strict=True)}, setup.budget)
+                if callback is not None:
+                    callback(rows)
                 if time.monotonic() - saved >= setup.config.runtime.checkpoint_seconds:
-                    point.save(setup)
+                    point.save()
                     saved = time.monotonic()
         except KeyboardInterrupt:
-            point.save(setup)
+            point.save()
             raise
-    return [results[run.seed] for run in runs]
+    return [results[id(run)] for run in runs]
 
 
-def _generation(point: _Point, setup: Setup, engine: Engine) -> tuple[_Point, list[Record]]:
+def _generation(point: _Point, engine: Engine) -> tuple[_Point, list[Record]]:
     """Run one generation of all active runs and record it."""
-    fleet, start = point.fleet, time.monotonic()
+    setup, fleet, start = point.setup, point.fleet, time.monotonic()
     after, what = advance(fleet, setup, engine)
     after = replace(after, seconds=fleet.seconds + (time.monotonic() - start))
     _record_evaluations(fleet, what.score, point.runs)
     rows = records(fleet, after, what, setup)
     for run, row in zip(point.runs, rows, strict=True):
         run.record(row)
-    return _Point.now(after, point.runs), rows
+    return _Point.now(setup, after, point.runs), rows
 
 
-def _finish(point: _Point, setup: Setup, engine: Engine) -> tuple[_Point, dict[int, RunResult]]:
-    """Evaluate and save the runs whose budget is spent; returns the others, and the results."""
-    over = done(point.fleet, setup)
+def _finish(point: _Point, engine: Engine) -> tuple[_Point, dict[int, RunResult]]:
+    """Evaluate and save the runs whose budget is spent; returns the others, and the results by the run's identity."""
+    over = done(point.fleet, point.setup)
     if not over.any():
         return point, {}
-    finished, scores = evaluate(point.fleet.select(np.flatnonzero(over)), setup, engine)
-    ended = [run for run, is_over in zip(point.runs, over, strict=True) if is_over]
-    others = [run for run, is_over in zip(point.runs, over, strict=True) if not is_over]
-    _record_evaluations(finished, scores, ended)
-    _Point.now(finished, ended).save(setup)
-    results = {run.seed: _result(finished, i, setup, run) for i, run in enumerate(ended)}
-    return _Point.now(point.fleet.select(np.flatnonzero(~over)), others), results
+    ended = point.select(np.flatnonzero(over))
+    fleet, scores = evaluate(ended.fleet, ended.setup, engine)
+    _record_evaluations(fleet, scores, ended.runs)
+    _Point.now(ended.setup, fleet, ended.runs).save()
+    results = {id(run): _result(fleet, i, ended.setup, run) for i, run in enumerate(ended.runs)}
+    return point.select(np.flatnonzero(~over)), results
 
 
 def _record_evaluations(fleet: Fleet, scores: np.ndarray, runs: list[Run]) -> None:

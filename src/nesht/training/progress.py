@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -19,13 +19,13 @@ PLAIN_SECONDS = 10.0
 
 
 class ProgressDisplay:
-    """Shows the records of all runs; a context manager. `of(budget)` is what a fleet calls once per generation."""
+    """Shows the newest records of all runs; a context manager, called once per generation of a fleet."""
 
     def __init__(self, runs: int, console: Console | None = None):
         self._runs = runs
         self._console = console or Console(stderr=True)
         self._lock = threading.Lock()
-        self._latest: dict[tuple[int, int], tuple[Record, float]] = {}
+        self._latest: dict[int, tuple[Record, float]] = {}
         self._start, self._steps_at_start, self._shown = time.monotonic(), -1, 0.0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -44,17 +44,13 @@ class ProgressDisplay:
         if self._bar is not None:
             self._bar.stop()
 
-    def of(self, fleet: int, budget: Budget) -> Callable[[Sequence[Record]], None]:
-        """Return what shows the newest records of one of the fleets."""
+    def __call__(self, records: Mapping[int, Record], budget: Budget) -> None:
+        """Show the newest records of some of the runs, by a number that tells runs apart."""
+        with self._lock:
+            self._latest.update({run: (record, _share(record, budget)) for run, record in records.items()})
+            self._show(records.values())
 
-        def show(records: Sequence[Record]) -> None:
-            with self._lock:
-                self._latest.update({(fleet, record["seed"]): (record, _share(record, budget)) for record in records})
-                self._show(records)
-
-        return show
-
-    def _show(self, records: Sequence[Record]) -> None:
+    def _show(self, records: Iterable[Record]) -> None:
         steps = sum(record["steps"] for record, _ in self._latest.values())
         if self._steps_at_start < 0:  # the steps of the first generation took time too, but not those before a resume
             self._steps_at_start = 0 if all(record["generation"] == 0 for record in records) else steps

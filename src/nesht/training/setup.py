@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from nesht import keys
@@ -23,6 +23,7 @@ from nesht.strategy import (
     Strategy,
     Units,
 )
+from nesht.strategy.nes import together as together_strategies
 from nesht.strategy.sparsify import Sparsifier
 from nesht.tasks.imperfect import Distractors, RewardMask
 from nesht.tasks.task import Task
@@ -49,10 +50,36 @@ class Setup:
     strategy: Strategy
     budget: Budget
     eval_every: int
+    parts: tuple[Setup, ...] = ()
+    """The setups of the runs, where they are not all the same (see `together`)."""
 
     def engine(self) -> Engine:
         """Make the engine that the options ask for."""
         return make_engine(self.task, self.policy, self.config.runtime)
+
+    def select(self, rows: Sequence[int]) -> Setup:
+        """Return the setup of some of the runs."""
+        return together([self.parts[row] for row in rows]) if self.parts and len(rows) else self
+
+
+NUMBERS = ("seed", "lr", "sigma", "beta", "memory", "penalty")
+"""Options in which runs may differ and still advance together."""
+
+
+def kind(config: Config) -> str:
+    """Return what is the same for all runs that can advance together."""
+    numbers = {"seed": 0, "lr": 1.0, "sigma": 1.0, "beta": 0.0}
+    signs = {name: float(getattr(config.strategy, name) > 0) for name in ("memory", "penalty")}
+    return repr(config.change(**numbers, **signs))
+
+
+def together(setups: Sequence[Setup]) -> Setup:
+    """Return the setup of a fleet whose run i has setups[i]; all of one kind."""
+    strategies = [setup.strategy for setup in setups]
+    first = setups[0]
+    if all(setup.config.change(seed=0) == first.config.change(seed=0) for setup in setups):
+        return first
+    return replace(first, strategy=together_strategies(strategies), parts=tuple(setups))
 
 
 def build(config: Config) -> Setup:

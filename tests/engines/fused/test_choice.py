@@ -97,7 +97,7 @@ def test_the_config_of_a_run_says_where_it_was_computed(tmp_path: Path) -> None:
     assert (runtime["engine"], runtime["device"]) == ("fused", "cpu")
 
 
-@pytest.mark.parametrize("options", [{}, {"hidden": (6,)}, {"normalise": True}, {"noise": "drawn", "normalise": True}])
+@pytest.mark.parametrize("options", [{}, {"hidden": (8,)}, {"normalise": True}, {"noise": "drawn", "normalise": True}])
 @pytest.mark.parametrize(("first", "second"), [("fused", "batch"), ("batch", "fused")])
 def test_a_run_moves_from_one_engine_to_the_other(
     tmp_path: Path, first: str, second: str, options: dict[str, Any]
@@ -109,14 +109,14 @@ def test_a_run_moves_from_one_engine_to_the_other(
     assert after.generations == 6
     assert after.steps > before.steps
     assert (after.policy.parameters != before.policy.parameters).any()
-    assert [row["generation"] for row in after.history] == [5, 6]
+    assert [row["generation"] for row in after.history] == [4, 5]
     runtime = tomllib.loads((out / "config.toml").read_text())["runtime"]
     assert runtime["engine"] == second
     assert len((out / "metrics.jsonl").read_text().splitlines()) == 6
 
 
 SCRIPT = "import json, sys, nesht; nesht.train(out=sys.argv[1], progress=False, **json.loads(sys.argv[2]))"
-LONG = {**OPTIONS, "generations": 120, "normalise": True, "optimiser": "adam", "beta": "linear:0.5:0.9"}
+LONG = {**OPTIONS, "generations": 30, "normalise": True, "optimiser": "adam", "beta": "linear:0.5:0.9"}
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def wait_for(path: Path, lines: int) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize("lines", [1, 20])
+@pytest.mark.parametrize("lines", [1, 12])
 def test_killed_and_resumed_ends_with_the_same_bits(tmp_path: Path, whole: Path, lines: int) -> None:
     out = tmp_path / "run"
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(out), json.dumps(LONG)], stderr=subprocess.PIPE)
