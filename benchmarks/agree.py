@@ -3,8 +3,8 @@
     python benchmarks/agree.py --out results/agree.json
 
 For every environment, a policy trained on `fused` runs a thousand full episodes on each engine (two-sample
-Kolmogorov-Smirnov tests on score and length: with 6 tests at 0.1 % each, a false alarm somewhere has a chance of at most
-0.6 %), and runs of several seeds are trained on both (their scores' 95 % intervals should overlap).
+Kolmogorov-Smirnov tests on score and length: with 6 tests at 0.1 % each, a false alarm somewhere has a chance of at
+most 0.6 %), and runs of several seeds are trained on both (their scores' 95 % intervals should overlap).
 """
 
 from __future__ import annotations

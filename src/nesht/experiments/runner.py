@@ -102,6 +102,7 @@ def run_experiment(
 def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path], progress: bool) -> None:
     """Go on with runs that were interrupted, then train the new ones."""
     new: list[tuple[Cell, int]] = []
+    begun: list[Path] = []
     for cell, seed in missing:
         place = places[cell.digest(), seed]
         if not is_run(place):
@@ -110,7 +111,9 @@ def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path],
             shutil.rmtree(place)
             new.append((cell, seed))
         elif not (place / SUMMARY).exists():
-            resume(place, progress=progress)
+            begun.append(place)
+    if begun:
+        resume(begun, progress=progress)
     if new:
         configs = [cell.config.change(seed=seed) for cell, seed in new]
         train_many(configs, outs=[places[cell.digest(), seed] for cell, seed in new], progress=progress)

@@ -9,6 +9,7 @@ ratios; the best of them is chosen. No seed below 1000 is touched.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,9 +27,12 @@ SCREEN, FINAL = (5, 20), (5, 10, 20)
 
 
 def draw(env: str, method: str, trial: int) -> dict[str, Any]:
-    """Return the settings of a trial: a pure function of its name."""
+    """Return the settings of a trial: a pure function of its name.
+
+    Trials go through all combinations of the yes-or-no choices in turn; numbers are random.
+    """
     rng = np.random.default_rng([ord(letter) for letter in f"{env} {method} {trial}"])
-    n = int(rng.choice([32, 64, 128, 256]))
+    n, normalise, common = list(product((64, 256), (True, False), ("none", "generation")))[trial % 8]
     sigma = float(rng.choice([0.01, 0.02, 0.04, 0.08]))
     # What matters is the length of a step against the width of the search: lr / (sigma sqrt(n)) for plain SGD.
     rate = float(np.exp(rng.uniform(np.log(0.002), np.log(0.02)))) * sigma * n**0.5
@@ -37,8 +41,8 @@ def draw(env: str, method: str, trial: int) -> dict[str, Any]:
         "n": n,
         "sigma": sigma,
         "lr": _plain(rate) if end == 1 else f"linear:{_plain(rate)}:{_plain(rate * end)}",
-        "normalise": bool(rng.integers(2)),
-        "common_randomness": str(rng.choice(["none", "generation"])),
+        "normalise": normalise,
+        "common_randomness": common,
     }
     if method == "NES-L1":
         chosen["penalty"] = _plain(float(np.exp(rng.uniform(np.log(0.03), np.log(30)))))

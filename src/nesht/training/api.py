@@ -127,12 +127,12 @@ def _new_group(setups: list[Setup], folders: list[RunFolder | None]) -> Group:
 
 
 def resume(
-    path: str | Path, *, progress: bool = True, callback: Callback | None = None, **options: Any
+    path: str | Path | Sequence[str | Path], *, progress: bool = True, callback: Callback | None = None, **options: Any
 ) -> list[RunResult]:
     """Go on with the run or the fleet in a folder; it ends with the same bits as if it had never stopped.
 
     Args:
-        path: a run folder, or the folder of a fleet.
+        path: a run folder, the folder of a fleet, or several of them, which then go on in one program.
         progress: show progress on standard error.
         callback: called after every generation with the records of all active runs.
         options: runtime options to change (`threads`, ...), a larger budget (`steps`, `generations`, `seconds`), or the
@@ -140,7 +140,8 @@ def resume(
     """
     if fixed := set(options) - CHANGEABLE:
         raise UserError(f"{min(fixed)} belongs to what a run is and cannot be changed on the way; start a new run.")
-    paths = find_runs(Path(path))
+    places = [path] if isinstance(path, (str, Path)) else path
+    paths = [run for place in places for run in find_runs(Path(place))]
     if "engine" in options:  # another engine may not know the device of the one before
         options = {"device": "auto", **options}
     configs = [read_config(folder).change(**options) for folder in paths]
@@ -168,7 +169,9 @@ def resume(
         for run in runs:
             run.close()
         raise
-    return run_groups(made, progress, callback)
+    results = run_groups(made, progress, callback)
+    order = [i for rows in groups.values() for i in rows]
+    return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
 
 
 def _check_budget(fleet: Fleet, options: dict[str, Any]) -> None:

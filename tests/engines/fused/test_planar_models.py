@@ -195,7 +195,6 @@ SPHERE, CAPSULE = 'type="sphere" size="0.15"', 'type="capsule" size="0.05 0.15"'
             CAPSULE,
             SPHERE,
             id="capsule-sphere",
-            marks=pytest.mark.xfail(strict=True, reason="the sphere meets the middle of the capsule alone"),
         ),
         pytest.param(CAPSULE, CAPSULE, id="capsules"),
     ],
@@ -205,4 +204,11 @@ def test_spheres_and_capsules_meet_in_any_order(mujoco_steps: Callable, first: s
     bodies = [f'<body>{joints}<geom {shape} mass="1" condim="1"/></body>' for shape in (first, second)]
     truth, error = compare(compiled(f"<worldbody>{''.join(bodies)}</worldbody>"), mujoco_steps)
     assert (truth.on_itself > 0).mean() > 0.05
+    assert error.max() <= 1e-9
+
+
+def test_an_impedance_without_width_is_the_mean_of_its_ends(mujoco_steps: Callable) -> None:
+    limit = 'limited="true" range="-0.1 0.1" solimplimit="0.5 0.9 0 0.5 2"'
+    link = f'<joint type="hinge" axis="0 1 0" {limit}/><geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.05"/>'
+    _, error = compare(compiled(f"<worldbody><body>{link}</body></worldbody>"), mujoco_steps)
     assert error.max() <= 1e-9

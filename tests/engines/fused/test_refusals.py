@@ -90,9 +90,6 @@ def test_what_cannot_be_simulated_is_refused(model: str, feature: str) -> None:
         read_planar(mujoco.MjModel.from_xml_string(f"<mujoco>{model}</mujoco>"))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="read_planar does not know these features, which MuJoCo 4 has", raises=pytest.fail.Exception
-)
 @pytest.mark.parametrize(
     "model",
     [

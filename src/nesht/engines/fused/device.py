@@ -140,6 +140,12 @@ class Device(Protocol):
         ...
 
 
+def _converted(array: Any, dtype: Any) -> np.ndarray:
+    """Return a contiguous array of a type; what is too large for it becomes infinite, and its episode diverges."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, dtype=dtype)
+
+
 class Cpu:
     """Threads of this process; a launch leaves the interpreter, so that they really run side by side."""
 
@@ -151,7 +157,7 @@ class Cpu:
 
     def put(self, array: Any, dtype: Any) -> Any:
         """See `Device.put`."""
-        plain = np.ascontiguousarray(array, dtype=self._wp.dtype_to_numpy(dtype))
+        plain = _converted(array, self._wp.dtype_to_numpy(dtype))
         return self._wp.array(plain, dtype=dtype, device="cpu", copy=False)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -233,7 +239,7 @@ class Cuda:
         """See `Device.put`."""
         with self._torch.cuda.stream(self._stream):
             if not isinstance(array, self._torch.Tensor):
-                array = np.ascontiguousarray(array, dtype=self._wp.dtype_to_numpy(dtype))
+                array = _converted(array, self._wp.dtype_to_numpy(dtype))
                 if array.dtype == np.uint32:  # torch knows its bits by another name
                     array = array.view(np.int32)
                 tensor = self._torch.as_tensor(array).to("cuda")

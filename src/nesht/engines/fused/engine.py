@@ -52,9 +52,9 @@ class FusedEngine(Engine):
         self._device: Device = Cuda() if device == "cuda" else Cpu(threads)
         self._real = {"single": self._wp.float32, "double": self._wp.float64}[precision]
         self._linear = noise != "drawn" and not policy.hidden
-        robot = read_planar(task.locomotion.model())
         on_gpu = device == "cuda"
-        with compiling:
+        with compiling:  # MuJoCo's compiler, too, is not made for several threads
+            robot = read_planar(task.locomotion.model())
             self._episodes = episode_kernel(robot, self._body, precision, None if self._linear else policy, on_gpu)
             self._members = member_kernels(precision, len(robot.motors))
             from nesht.engines.fused.kernel.episode import BLOCK

@@ -22,6 +22,9 @@ WORLD = -1
 SMALL = 1e-9
 """Lengths below this count as zero when a model is checked for lying in the plane."""
 
+MOST_LINKS = 24
+"""The kernel notes which joints move a contact as the bits of a number; single precision holds these many exactly."""
+
 LEAST, MOST = mujoco.mjMINIMP, mujoco.mjMAXIMP
 """MuJoCo's bounds of a constraint's impedance."""
 
@@ -43,12 +46,16 @@ class Spring:
         """Read MuJoCo's two ways to write them: positive is (time constant, damping ratio), negative is direct."""
         d0, d1, width, midpoint, power = solimp
         d0, d1 = np.clip([d0, d1], LEAST, MOST)
+        if (solref[0] > 0) != (solref[1] > 0):  # MuJoCo then takes its default, with a warning
+            solref = np.array([0.02, 1.0])
         if solref[0] > 0:
             time_constant = max(solref[0], 2 * timestep)
             stiffness = 1 / (d1 * time_constant * solref[1]) ** 2
             damping = 2 / (d1 * time_constant)
         else:
             stiffness, damping = -solref[0] / d1**2, -solref[1] / d1
+        if width <= mujoco.mjMINVAL:  # no room to rise: MuJoCo takes the mean
+            d0 = d1 = (d0 + d1) / 2
         values = (
             stiffness,
             damping,
@@ -223,7 +230,25 @@ def _refuse_unknown_features(model: mujoco.MjModel) -> None:
         "a noslip solver": option.noslip_iterations,
         "disabled parts of the simulation": option.disableflags & ~harmless,
         "overridden contacts": option.enableflags & mujoco.mjtEnableBit.mjENBL_OVERRIDE.value,
+        "exact softness": option.enableflags & getattr(mujoco.mjtEnableBit, "mjENBL_DIAGEXACT", 0),
         "bodies out of the plane": np.abs(model.body_pos[:, 1]) > SMALL,
+        "springs or dampers that are not linear": [
+            *np.ravel(getattr(model, "jnt_stiffnesspoly", 0)),
+            *np.ravel(getattr(model, "dof_dampingpoly", 0)),
+            *np.ravel(getattr(model, "jnt_springyield", 0)),
+        ],
+        "motors with damping, armature or delay": [
+            *np.ravel(getattr(model, "actuator_damping", 0)),
+            *np.ravel(getattr(model, "actuator_dampingpoly", 0)),
+            *np.ravel(getattr(model, "actuator_armature", 0)),
+            *np.ravel(getattr(model, "actuator_delay", 0)),
+        ],
+        "disabled motors": option.disableactuator,
+        "sticky or moving surfaces": [
+            *np.ravel(getattr(model, "geom_adhesion", 0)),
+            *np.ravel(getattr(model, "geom_surfacevel", 0)),
+        ],
+        f"more than {MOST_LINKS} joints": model.njnt > MOST_LINKS,
         "masses out of the plane": np.abs(model.body_ipos[:, 1]) > SMALL,
     }
     for feature, found in features.items():
@@ -365,7 +390,7 @@ def _touches(model: mujoco.MjModel, floor: int | None, link_of: list[int], pose:
     colliding = [g for g in range(model.ngeom) if model.geom_contype[g] or model.geom_conaffinity[g]]
     pairs = [(a, b) for i, a in enumerate(colliding) for b in colliding[i + 1 :] if _may_touch(model, a, b)]
     for a, b in sorted(pairs, key=lambda pair: floor not in pair):
-        first, second = (b, a) if b == floor else (a, b)
+        first, second = sorted((a, b), key=lambda geom: model.geom_type[geom])  # MuJoCo's order: plane, sphere, capsule
         other = _capsule(model, second, link_of, pose)
         touches.append(
             _touch(model, first, second, None if first == floor else _capsule(model, first, link_of, pose), other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -92,21 +93,30 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a new episode everywhere; without a seed, other ones than before."""
         wp, n = self._wp, self.num_envs
-        if seed is None:
-            seed = keys.entropy() % keys.WORD
-        seeds = np.full(n, seed, np.uint32) if isinstance(seed, int) else np.array([s or 0 for s in seed], np.uint32)
+        given = list(seed) if isinstance(seed, Sequence) else [keys.entropy() % keys.WORD if seed is None else seed] * n
+        seeds = [keys.entropy() % keys.WORD if each is None else int(each) for each in given]
+        if len(seeds) != n or not all(0 <= each < keys.WORD for each in seeds):
+            raise UserError(f"seeds must be one number, or {n} of them, in [0, 2**32), got {seed}.")
         self._seeds = self._device.put(seeds, wp.uint32)
         self._episode, self._time = self._device.put(np.zeros(n), wp.uint32), self._device.zeros((n,), wp.int32)
         self._guess = self._device.zeros(self._guess.shape, self._real)
         state = [self._qpos, self._qvel, self._seen]
         self._device.spread(self._start, n, (), lambda first: [self._seeds, self._episode, first, *state])
         self._device.meet()
-        return self._device.native(self._seen), {}
+        return self._out(self._seen), {}
+
+    def _out(self, array: Any) -> Any:
+        """Return an array for the caller: on the CPU his own, on CUDA a view that the next step overwrites."""
+        native = self._device.native(array)
+        return native.copy() if isinstance(native, np.ndarray) else native
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all copies; see the class about what ends."""
         device = self._device
         device.meet()  # the actions may still be under way
+        shape = tuple(actions.shape) if hasattr(actions, "shape") else np.shape(actions)
+        if shape != self.action_space.shape:
+            raise UserError(f"actions must have the shape {self.action_space.shape}, got {shape}.")
         action = device.put(actions, self._real)
         rules = [self._limit, self._mask.keep, self._mask.every]
         state = [self._qpos, self._qvel, self._guess, self._time, self._reward, self._ended, self._final, self._seen]
@@ -117,14 +127,14 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
             lambda first: [self._seeds, self._episode, first, *rules, action, *state],
         )
         device.meet()
-        reward, ended = device.native(self._reward), device.native(self._ended)
+        reward, ended = self._out(self._reward), self._out(self._ended)
         infos = {
-            "final_obs": device.native(self._final),
+            "final_obs": self._out(self._final),
             "_final_obs": ended[:, 0] | ended[:, 1],
             "dense_reward": reward[:, 1],
             "diverged": ended[:, 2],
         }
-        return device.native(self._seen), reward[:, 0], ended[:, 0], ended[:, 1], infos
+        return self._out(self._seen), reward[:, 0], ended[:, 0], ended[:, 1], infos
 
     @property
     def state(self) -> tuple[np.ndarray, np.ndarray]:
@@ -133,7 +143,9 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
 
     @state.setter
     def state(self, state: tuple[np.ndarray, np.ndarray]) -> None:
-        self._qpos, self._qvel = (self._device.put(part, self._real) for part in state)
+        if any(np.shape(new) != old.shape for new, old in zip(state, (self._qpos, self._qvel), strict=True)):
+            raise UserError(f"positions and velocities must have the shapes {self._qpos.shape}, {self._qvel.shape}.")
+        self._qpos, self._qvel = (self._device.put(np.array(part), self._real) for part in state)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Free the device."""

@@ -113,7 +113,7 @@ def build_constraints(shapes: Shapes) -> SimpleNamespace:
     def nearest(ax: real, az: real, bx: real, bz: real, dx: real, dz: real):
         """Return where on two segments (-1 to 1 along half axes a and b) they are nearest; d is between their middles.
 
-        These are MuJoCo's steps. Parallel capsules, to which it gives two contacts, get one here.
+        These are MuJoCo's steps. Capsules that are parallel to 1e-4, to which it gives two contacts, get one here.
         """
         aa = wp.max(ax * ax + az * az, tiny)
         ab = -(ax * bx + az * bz)
@@ -262,7 +262,8 @@ def build_constraints(shapes: Shapes) -> SimpleNamespace:
                 dz = qz + s2 * bz - pz - s1 * az
                 gap = wp.sqrt(dx * dx + dz * dz)
                 distance = gap - wp.static(radii[e])
-                # Axes that cross have no distance in the plane; MuJoCo then pushes out of it, which moves nothing.
+                # Axes that cross have no distance in the plane; MuJoCo then pushes out of it, which moves nothing
+                # (friction would; it takes a penetration deeper than both radii).
                 if distance < wp.static(reach[n_points + e]) and gap > crossed:
                     nx = dx / gap
                     nz = dz / gap

@@ -75,13 +75,13 @@ def build_task(shapes: Shapes, body: Locomotion, physics_step) -> SimpleNamespac
         return up
 
     @wp.func
-    def is_sane(q: vector, v: vector, u: controls):
-        """Whether all are sensible numbers; a comparison with NaN is false."""
-        sane = bool(True)
+    def is_sane(q: vector, v: vector, u: controls, reward: real):
+        """Whether all are sensible numbers; a comparison with NaN is false. Controls may be huge: they are clamped."""
+        sane = wp.isfinite(reward)
         for i in range(n):
             sane = sane and wp.abs(q[i]) < too_large and wp.abs(v[i]) < too_large
         for k in range(motors):
-            sane = sane and wp.abs(u[k]) < too_large
+            sane = sane and u[k] == u[k]
         return sane
 
     @wp.func
@@ -105,6 +105,6 @@ def build_task(shapes: Shapes, body: Locomotion, physics_step) -> SimpleNamespac
             reward = reward + bonus
         else:
             reward = reward + wp.where(up, bonus, zero)
-        return q1, v1, a, moved, reward, up, is_sane(q1, v1, u)
+        return q1, v1, a, moved, reward, up, is_sane(q1, v1, u, reward)
 
     return SimpleNamespace(reset=reset, observe=observe, act=act, n_observed=n_observed, observation=observation)
