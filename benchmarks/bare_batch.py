@@ -84,7 +84,7 @@ def record(case: Case) -> None:
 
     training = [0]
     with mock.patch.object(engine, "_Worker", RecordingWorker):
-        go_on(case)
+        go_on(case, case.generations, "batch")
     for path, generation in zip(case.tapes, sorted(tapes), strict=True):
         tapes[generation].save(path, training[0])
 

@@ -31,6 +31,7 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = re.compile(r"<!-- runnable -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = [type(getattr(config.Config(), section.name)) for section in dataclasses.fields(config.Config)]
 COMMANDS = {"train": cli.Train, "resume": cli.Resume, "eval": cli.Eval, "inspect": cli.Inspect, "bench": cli.Bench}
+COMMANDS |= {"experiment": cli.Experiment, "report": cli.Report}
 
 
 def name_of(page: Path) -> str:
@@ -165,7 +166,7 @@ def test_every_command_and_flag_of_its_own_is_documented() -> None:
     for name, each in COMMANDS.items():
         assert f"## nesht {name}" in text
         for option in dataclasses.fields(each):
-            if option.name not in ("path", "options"):
+            if option.name not in ("path", "paths", "name", "options"):
                 assert f"--{option.name.replace('_', '-')}" in text, f"docs/cli.md: nesht {name} --{option.name}"
 
 

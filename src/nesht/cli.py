@@ -229,9 +229,36 @@ class Experiment:
         else:
             experiment = EXPERIMENTS[self.name]
             seeds = parse_seeds(self.seeds or experiment.seeds)
-            results = run_experiment(experiment.cells(options), seeds, out, work, command)
+            results = run_experiment(experiment.cells(options), seeds, out, work, command, experiment.segments)
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
         print(f"Look at it with: nesht report {out}")
+
+
+@dataclass(frozen=True)
+class Report:
+    """Turn results into one self-contained page: nesht report results/table1-tuned --out report.html."""
+
+    paths: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders of results; each becomes a part of the page."""
+    out: Path = Path("report.html")
+    """The page."""
+    figures: Path | None = None
+    """Also write the figures as SVG and PNG files into this folder."""
+
+    def execute(self) -> None:
+        """Write the page and say the main findings."""
+        from importlib.util import find_spec
+
+        missing = [name for name in ("scipy", "matplotlib") if find_spec(name) is None]
+        if missing:
+            raise UserError("a report needs `pip install 'nesht[report]'`.")
+        if not self.paths:
+            raise UserError("which results? For example: nesht report results/table1-tuned")
+        from nesht.report.page import write_report
+
+        for section in write_report(self.paths, self.out, self.figures):
+            print(f"{section.title}: {section.lead}" if section.lead else section.title)
+        print(f"written to {self.out}")
 
 
 def _command() -> str:
@@ -277,7 +304,8 @@ def _parse(arguments: list[str]) -> Any:
         | Annotated[Eval, tyro.conf.subcommand("eval")]
         | Annotated[Inspect, tyro.conf.subcommand("inspect")]
         | Annotated[Bench, tyro.conf.subcommand("bench")]
-        | Annotated[Experiment, tyro.conf.subcommand("experiment")],
+        | Annotated[Experiment, tyro.conf.subcommand("experiment")]
+        | Annotated[Report, tyro.conf.subcommand("report")],
         None,
     ]
     markers = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)

@@ -90,6 +90,11 @@ def test_a_run_is_the_same_beside_runs_with_other_numbers(options: dict[str, Any
     few = {name: value for name, value in SMALL.items() if name != "progress"}
     base = nesht.Config().change(**{**few, "engine": "batch", "generations": None, "steps": 1500}, **options)
     changes: list[dict[str, Any]] = [{"lr": 0.01}, {"sigma": 0.05}, {"lr": "linear:0.01:0.001", "seed": 4}]
+    changes += [
+        {"normalise": True},
+        {"common_randomness": "generation"},
+        {"normalise": True, "common_randomness": "pair"},
+    ]
     changes += [{"penalty": 2.0}] if options else [{"memory": 0.5}, {"beta": 0.5}]
     configs = [base, *(base.change(**change) for change in changes)]
     mixed = nesht.train_many(configs, progress=False)

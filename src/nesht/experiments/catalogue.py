@@ -56,7 +56,7 @@ EXPERIMENTS = {
     each.name: each
     for each in (
         Experiment("table1", "How do the methods score on every noisy task of the paper?", table1),
-        Experiment("heatmap", "Which inputs does each method put its weights on, and when?", heatmap, "0-4"),
+        Experiment("heatmap", "Which inputs does each method put its weights on, and when?", heatmap, "0-4", True),
         Experiment("ablation", "What do the sparsity, the memory and the unit each contribute?", ablation, "0-9"),
         Experiment(
             "prune-once", "Is thresholding after every update needed, or is once at the end enough?", prune_once

@@ -56,6 +56,8 @@ class Experiment:
     cells: Callable[[Options], list[Cell]]
     seeds: str = "0-19"
     """The seeds it is meant to be run with."""
+    segments: bool = False
+    """Whether the weights of every stretch of inputs are kept at every evaluation."""
 
 
 def cell(

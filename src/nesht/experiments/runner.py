@@ -83,9 +83,18 @@ class Results:
 
 
 def run_experiment(
-    cells: Sequence[Cell], seeds: Sequence[int], out: Path, work: Path, command: str, progress: bool = True
+    cells: Sequence[Cell],
+    seeds: Sequence[int],
+    out: Path,
+    work: Path,
+    command: str,
+    segments: bool = False,
+    progress: bool = True,
 ) -> Results:
-    """Train what is missing of all cells and seeds, and write it down; also after Ctrl-C, with what is finished."""
+    """Train what is missing of all cells and seeds, and write it down; also after Ctrl-C, with what is finished.
+
+    With `segments`, evaluations keep the weights of every stretch of inputs.
+    """
     results = Results.read(out)
     have = {(row["digest"], int(row["seed"])) for row in results.runs}
     missing = [(cell, seed) for cell in cells for seed in seeds if (cell.digest(), seed) not in have]
@@ -95,7 +104,7 @@ def run_experiment(
     try:
         _train(missing, places, progress)
     finally:
-        _collect(results, missing, places, command)
+        _collect(results, missing, places, command, segments)
     return results
 
 
@@ -120,7 +129,11 @@ def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path],
 
 
 def _collect(
-    results: Results, missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path], command: str
+    results: Results,
+    missing: list[tuple[Cell, int]],
+    places: dict[tuple[str, int], Path],
+    command: str,
+    segments: bool,
 ) -> None:
     batch, engines = len(results.about), set()
     for cell, seed in missing:
@@ -132,6 +145,8 @@ def _collect(
         keys = {"digest": cell.digest(), "batch": batch}
         results.runs.append({**cell.labels, **_measures(place), **keys})
         for row in _read_csv((place / "evaluations.csv").read_text()):
+            if not segments:
+                del row["segments"]
             results.evaluations.append({**cell.labels, **row, "digest": cell.digest()})
     if engines:
         results.about.append({"command": command, "engine": sorted(engines), **_machine()})

@@ -71,6 +71,10 @@ class Normaliser:
         """Return the normaliser that gives features zero mean and unit variance under these moments."""
         return cls(moments.mean, 1 / np.sqrt(moments.std**2 + TINY))
 
+    def only(self, which: np.ndarray) -> Normaliser:
+        """Return the normaliser that leaves the features of all but some runs as they are."""
+        return Normaliser(np.where(which[:, None], self.mean, 0.0), np.where(which[:, None], self.scale, 1.0))
+
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """Normalise features, row by row."""
         return (features - self.mean) * self.scale

@@ -85,8 +85,8 @@ def train_many(
 ) -> list[RunResult]:
     """Train many runs of any settings in one program; every run gives the same bits as it would alone.
 
-    Runs that differ only in numbers (seed, lr, sigma, beta, memory, penalty) advance together; on a GPU, runs that
-    differ in more run side by side.
+    Runs that differ only in numbers (seed, lr, sigma, beta, memory, penalty), in `normalise` or in `common_randomness`
+    advance together; on a GPU, runs that differ in more run side by side.
 
     Args:
         configs: the options of every run.

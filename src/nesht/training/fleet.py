@@ -91,9 +91,7 @@ class Fleet:
         final = setup.strategy.finish(self.state, progress(self, setup))
         moments = Moments(self.moments.count[run], self.moments.mean[run], self.moments.m2[run])
         task = {**setup.config.sections()["task"], "n_real": setup.task.n_real}
-        return Policy(
-            setup.policy, final.theta[run], moments, setup.config.policy.normalise, setup.task.feature_names, task
-        )
+        return Policy(setup.policy, final.theta[run], moments, _normalises(setup, run), setup.task.feature_names, task)
 
 
 def progress(fleet: Fleet, setup: Setup) -> np.ndarray:
@@ -196,8 +194,10 @@ def _training_episodes(setup: Setup, population: Population) -> _Names:
             indexing="ij",
         )
     )
-    sharing = {"none": 1, "pair": 2, "generation": population.n}[setup.config.strategy.common_randomness]
-    return run, member, member // sharing, rollout
+    shares = {"none": 1, "pair": 2, "generation": population.n}
+    runs = range(len(population.seed))
+    sharing = np.array([shares[setup.of(each).config.strategy.common_randomness] for each in runs])
+    return run, member, member // sharing[run], rollout
 
 
 def _evaluation_episodes(setup: Setup, population: Population, due: np.ndarray) -> _Names:
@@ -208,9 +208,14 @@ def _evaluation_episodes(setup: Setup, population: Population, due: np.ndarray) 
 
 
 def _together(fleet: Fleet, setup: Setup, population: Population, *parts: _Names) -> Episodes:
-    normaliser = Normaliser.of(fleet.moments) if setup.config.policy.normalise else None
+    which = np.array([_normalises(setup, run) for run in range(len(fleet))])
+    normaliser = Normaliser.of(fleet.moments).only(which) if which.any() else None
     run, member, luck, rollout = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Episodes(population, normaliser, run, member, luck, rollout)
+
+
+def _normalises(setup: Setup, run: int) -> bool:
+    return setup.of(run).config.policy.normalise
 
 
 def _finite_mean(fitness: np.ndarray) -> np.ndarray:

@@ -22,8 +22,8 @@ from nesht.training.progress import ProgressDisplay
 from nesht.training.recorder import Record, Recorder, evaluation_record, records
 from nesht.training.setup import Setup
 
-AT_ONCE = 64
-"""Groups that share a GPU at a time, at most."""
+AT_ONCE = 32
+"""Groups that share a GPU at a time, at most: as many as it has queues; more would only wait for Python's lock."""
 
 Callback = Callable[[Sequence[Record]], Any]
 
@@ -182,7 +182,7 @@ def _generation(point: _Point, engine: Engine) -> tuple[_Point, list[Record]]:
     setup, fleet, start = point.setup, point.fleet, time.monotonic()
     after, what = advance(fleet, setup, engine)
     after = replace(after, seconds=fleet.seconds + (time.monotonic() - start))
-    _record_evaluations(fleet, what.score, point.runs)
+    _record_evaluations(point, what.score)
     rows = records(fleet, after, what, setup)
     for run, row in zip(point.runs, rows, strict=True):
         run.record(row)
@@ -196,16 +196,16 @@ def _finish(point: _Point, engine: Engine) -> tuple[_Point, dict[int, RunResult]
         return point, {}
     ended = point.select(np.flatnonzero(over))
     fleet, scores = evaluate(ended.fleet, ended.setup, engine)
-    _record_evaluations(fleet, scores, ended.runs)
+    _record_evaluations(replace(ended, fleet=fleet), scores)
     _Point.now(ended.setup, fleet, ended.runs).save()
     results = {id(run): _result(fleet, i, ended.setup, run) for i, run in enumerate(ended.runs)}
     return point.select(np.flatnonzero(~over)), results
 
 
-def _record_evaluations(fleet: Fleet, scores: np.ndarray, runs: list[Run]) -> None:
-    for i, run in enumerate(runs):
+def _record_evaluations(point: _Point, scores: np.ndarray) -> None:
+    for i, run in enumerate(point.runs):
         if not np.isnan(scores[i]):
-            run.record_evaluation(evaluation_record(fleet, i, scores[i]))
+            run.record_evaluation(evaluation_record(point.fleet, i, scores[i], point.setup))
 
 
 def _result(fleet: Fleet, i: int, setup: Setup, run: Run) -> RunResult:

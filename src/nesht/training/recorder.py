@@ -40,7 +40,16 @@ COLUMNS = (
 )
 
 
-EVALUATION_COLUMNS = ("seed", "generation", "steps", "score")
+EVALUATION_COLUMNS = (
+    "seed",
+    "generation",
+    "steps",
+    "score",
+    "features_used",
+    "real_features_used",
+    "noise_leak",
+    "segments",
+)
 
 
 def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list[Record]:
@@ -82,10 +91,29 @@ def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list
     return rows
 
 
-def evaluation_record(fleet: Fleet, run: int, score: float) -> Record:
-    """Return the record of an evaluation of a run's policy as it is now."""
-    values = (fleet.state.seed[run], fleet.state.generation[run], fleet.steps[run], score)
-    return {name: _number(value) for name, value in zip(EVALUATION_COLUMNS, values, strict=True)}
+def evaluation_record(fleet: Fleet, run: int, score: float, setup: Setup) -> Record:
+    """Return the record of an evaluation of a run's policy as it is now.
+
+    `noise_leak` is the distractors' share in the variance of the first layer; `segments` are the L1 norms of the
+    weights that read the real inputs, then of those that read each further stretch of as many distractors.
+    """
+    weights, n_real = setup.policy.input_weights(fleet.state.theta[run : run + 1])[0], setup.task.n_real
+    used = (weights != 0).any(axis=0)
+    spread = 1.0 if setup.of(run).config.policy.normalise else fleet.moments.std[run] ** 2
+    effect = (weights**2).sum(axis=0) * spread
+    noisy, total = n_real < setup.policy.inputs, effect.sum()
+    norms = np.add.reduceat(np.abs(weights).sum(axis=0), np.arange(0, setup.policy.inputs, n_real))
+    values = (
+        fleet.state.seed[run],
+        fleet.state.generation[run],
+        fleet.steps[run],
+        score,
+        used.sum(),
+        used[:n_real].sum(),
+        effect[n_real:].sum() / total if noisy and total else math.nan,
+    )
+    record = {name: _number(value) for name, value in zip(EVALUATION_COLUMNS, values, strict=False)}
+    return {**record, "segments": " ".join(f"{norm:.4g}" for norm in norms)}
 
 
 class Recorder:
@@ -135,7 +163,7 @@ class Recorder:
             file.flush()
         if self._board is not None:
             for name, value in record.items():
-                if value is not None and name not in ("seed", "steps", "generation"):
+                if value is not None and name not in ("seed", "steps", "generation", "segments"):
                     self._board.add_scalar(name, value, record["steps"])
 
 

@@ -57,20 +57,24 @@ class Setup:
         """Make the engine that the options ask for."""
         return make_engine(self.task, self.policy, self.config.runtime)
 
+    def of(self, run: int) -> Setup:
+        """Return the setup of one run."""
+        return self.parts[run] if self.parts else self
+
     def select(self, rows: Sequence[int]) -> Setup:
         """Return the setup of some of the runs."""
         return together([self.parts[row] for row in rows]) if self.parts and len(rows) else self
 
 
-NUMBERS = ("seed", "lr", "sigma", "beta", "memory", "penalty")
-"""Options in which runs may differ and still advance together."""
-
-
 def kind(config: Config) -> str:
-    """Return what is the same for all runs that can advance together."""
-    numbers = {"seed": 0, "lr": 1.0, "sigma": 1.0, "beta": 0.0}
+    """Return what is the same for all runs that can advance together.
+
+    They may differ in their numbers (a memory or penalty of zero is no number: it is another rule), in whether features
+    are normalised and in what randomness members share.
+    """
+    free = {"seed": 0, "lr": 1.0, "sigma": 1.0, "beta": 0.0, "normalise": False, "common_randomness": "none"}
     signs = {name: float(getattr(config.strategy, name) > 0) for name in ("memory", "penalty")}
-    return repr(config.change(**numbers, **signs))
+    return repr(config.change(**free, **signs))
 
 
 def together(setups: Sequence[Setup]) -> Setup:

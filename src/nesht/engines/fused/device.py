@@ -42,6 +42,7 @@ def _why_no_cuda() -> str | None:
     """Return why no GPU can be used, or None if one can."""
     if find_spec("torch") is None:
         return "it needs `pip install 'nesht[fused,torch]'`"
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # queues to the GPU, read when it is first used
     import torch
 
     if not torch.backends.cuda.is_built():

@@ -1,0 +1,83 @@
+"""One self-contained HTML page about experiments: no scripts, nothing from other hosts, legible in print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from nesht.errors import UserError
+from nesht.experiments.runner import Results
+from nesht.report.plots import Figure
+from nesht.report.sections import SECTIONS, Section
+from nesht.storage import write_file
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1b2430; --soft: #66707c; --line: #d8dde3; --paper: #fff; --mark: #1b8a6b; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaef; --soft: #9aa4b0; --line: #37414d; --paper: #161b22; } }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto;
+  max-width: 68rem; padding: 1.2rem; }
+h1 { font-size: 1.6rem; } h2 { border-top: 1px solid var(--line); padding-top: 1.2rem; margin-top: 2.4rem; }
+nav a { margin-right: 1rem; } a { color: var(--mark); }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .86rem; margin: .6rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid var(--line); }
+th { white-space: nowrap; } small, .paper, figcaption { color: var(--soft); }
+figure { margin: 1.2rem 0; background: #fff; color: #1b2430; padding: .4rem; border-radius: 6px; }
+figure svg { width: 100%; height: auto; } figcaption { font-size: .86rem; color: #66707c; }
+code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1rem .3rem; border-radius: 4px;
+  overflow-wrap: anywhere; }
+@media print { body { max-width: none; } figure, table { break-inside: avoid; } nav { display: none; } }
+"""
+
+
+def write_report(folders: Sequence[Path], out: Path, figures: Path | None = None) -> list[Section]:
+    """Write the page about results folders, and its figures as SVG and PNG files into a folder if one is given."""
+    parts = [(folder, *_section(folder)) for folder in folders]
+    body = "".join(_html(folder.name, section, results) for folder, section, results in parts)
+    links = "".join(f'<a href="#{escape(f.name)}">{escape(section.title)}</a>' for f, section, _ in parts)
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>nesht: experiments</title><style>{STYLE}</style></head>"
+        f"<body><h1>nesht: experiments</h1><nav>{links}</nav>{body}</body></html>\n"
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_file(out, page.encode())
+    if figures is not None:
+        figures.mkdir(parents=True, exist_ok=True)
+        for folder, section, _ in parts:
+            for figure in (part for part in section.parts if isinstance(part, Figure)):
+                write_file(figures / f"{folder.name}-{figure.name}.svg", figure.svg.encode())
+                write_file(figures / f"{folder.name}-{figure.name}.png", figure.png)
+    return [section for _, section, _ in parts]
+
+
+def _section(folder: Path) -> tuple[Section, Results]:
+    results = Results.read(folder)
+    if not results.runs:
+        raise UserError(f"there are no results of an experiment in {folder}.")
+    name = next((name for name in SECTIONS if folder.name.startswith(name)), None)
+    if name is None:
+        known = ", ".join(SECTIONS)
+        raise UserError(f"a results folder begins with the experiment's name ({known}); got {folder.name}.")
+    return SECTIONS[name](results), results
+
+
+def _html(anchor: str, section: Section, results: Results) -> str:
+    parts = "".join(_figure(part) if isinstance(part, Figure) else part for part in section.parts)
+    made = "".join(
+        f"<li><code>{escape(entry['command'])}</code> on {escape(', '.join(entry['engine']))} "
+        f"({escape(entry['device'])}), {escape(entry['date'][:10])}, nesht {escape(entry['versions']['nesht'])}</li>"
+        for entry in results.about
+    )
+    steps = sorted({int(row["steps"]) for row in results.runs})
+    size = f"{len(results.runs)} runs of {steps[0]:,} to {steps[-1]:,} environment steps."
+    return (
+        f'<h2 id="{escape(anchor)}">{escape(section.title)}</h2><p>{escape(section.lead)}</p>{parts}'
+        f"<p><small>{size} Made by:</small></p><ul><small>{made}</small></ul>"
+    )
+
+
+def _figure(figure: Figure) -> str:
+    caption = escape(figure.caption)
+    return f'<figure role="img" aria-label="{caption}">{figure.svg}<figcaption>{caption}</figcaption></figure>'

@@ -1,0 +1,179 @@
+"""What a report says about each experiment: sentences, tables and figures, all computed from the raw results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from nesht.experiments.catalogue import EXPERIMENTS
+from nesht.experiments.methods import METHODS
+from nesht.experiments.paper import COLUMNS, best, published
+from nesht.experiments.runner import Results
+from nesht.experiments.statistics import Estimate, interquartile_mean, mean, probability_of_improvement
+from nesht.report.plots import Figure, curves, heatmaps, lines, select, values
+
+Row = dict[str, Any]
+RIVALS = tuple(method for method in METHODS if method != "ours")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page."""
+
+    title: str
+    lead: str
+    parts: list[str | Figure] = field(default_factory=list)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an HTML table; cells may contain markup."""
+    top = "".join(f"<th>{cell}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def interval(estimate: Estimate, digits: int = 0) -> str:
+    """Return a number with its interval."""
+    if estimate.low == float("-inf"):
+        return f"<b>{estimate.value:.{digits}f}</b> <small>(one run)</small>"
+    return (
+        f"<b>{estimate.value:.{digits}f}</b> <small>({estimate.low:.{digits}f} to {estimate.high:.{digits}f})</small>"
+    )
+
+
+def tasks(runs: Sequence[Row]) -> list[tuple[str, str]]:
+    """Return the (environment, noise ratio) pairs of an experiment, in order."""
+    return list(dict.fromkeys((row["env"], row["noise"]) for row in runs))
+
+
+def table1(results: Results) -> Section:
+    """Return the table of scores, how sure it is, feature recovery, and learning curves."""
+    runs, rows, chances, kept = results.runs, [], [], []
+    beats_paper = beats_ours = apart = 0
+    for env, noise in tasks(runs):
+        here = {method: values(select(runs, env=env, noise=noise, method=method), "score") for method in METHODS}
+        found = {method: mean(scores) for method, scores in here.items() if scores}
+        cells = [f"{env} x{noise}"]
+        cells += [
+            f'<span class="paper">{published(env, float(noise), m) or ""}</span>' for m in COLUMNS if m not in METHODS
+        ]
+        for method, scores in here.items():
+            theirs = published(env, float(noise), method)
+            note = f'<br><span class="paper">paper {theirs:g}</span>' if theirs is not None else ""
+            middle = (
+                f"<br><small>IQM {interquartile_mean(scores).value:.0f}, {len(scores)} seeds</small>" if scores else ""
+            )
+            cells.append(interval(found[method]) + middle + note if scores else "")
+        rows.append(cells)
+        if "ours" in found:
+            beats_paper += found["ours"].value > best(env, float(noise))[1]
+            rivals = [found[method] for method in RIVALS if method in found]
+            beats_ours += all(found["ours"].value > rival.value for rival in rivals)
+            apart += all(found["ours"].above(rival) for rival in rivals)
+            wins = [probability_of_improvement(here["ours"], here[m]) if here[m] else None for m in RIVALS]
+            chances.append([f"{env} x{noise}", *(interval(w, 2) if w else "" for w in wins)])
+        kept.append([f"{env} x{noise}", *(_selection(select(runs, env=env, noise=noise, method=m)) for m in METHODS)])
+    total = len(chances)
+    lead = (
+        f"Ours is above the best column of the paper's table in {beats_paper} of {total} rows, above our own runs of "
+        f"all other methods in {beats_ours} of {total}, with intervals that do not overlap in {apart} of {total}."
+    )
+    rl = [f"{m} (paper)" for m in COLUMNS if m not in METHODS]
+    parts: list[str | Figure] = [
+        table(["task", *rl, *METHODS], rows),
+        "<p>Mean of the last 10 evaluations over seeds, with a 95 % bootstrap interval. Numbers marked as the paper's "
+        "were read from its Table 1 and not measured here.</p>",
+        "<h3>How often does a run of ours beat one of theirs?</h3>",
+        table(["task", *RIVALS], chances),
+        "<h3>Which inputs are kept</h3><p>Recovery: kept real inputs, out of as many as could be kept. Leak: share of "
+        "the action's variance that comes from noise.</p>",
+        table(["task", *METHODS], kept),
+        curves(results.evaluations, "score", "curves", "Score over training; bands are 95 % intervals over seeds."),
+        curves(
+            results.evaluations, "noise_leak", "leak", "Share of the action's variance that is noise, over training."
+        ),
+    ]
+    return Section("Table 1", lead, parts)
+
+
+def _selection(rows: Sequence[Row]) -> str:
+    recovery, leak = values(rows, "recovery"), values(rows, "noise_leak")
+    if not recovery:
+        return ""
+    text = f"recovery {sum(recovery) / len(recovery):.2f}"
+    return text + (f"<br>leak {sum(leak) / len(leak):.0%}" if leak else "")
+
+
+def heatmap(results: Results) -> Section:
+    """Return the heatmaps of weight norms."""
+    caption = "L1 norm of the weights on every stretch of 11 inputs; only the first stretch is real."
+    return Section("Which inputs get the weights", "", [heatmaps(results.evaluations, "heatmap", caption)])
+
+
+def ablation(results: Results) -> Section:
+    """Return the score against sparsity, and against memory for both units."""
+    beta = [row for row in results.runs if row.get("beta") not in ("", None)]
+    memory = [row for row in results.runs if row.get("memory") not in ("", None)]
+    parts: list[str | Figure] = []
+    if beta:
+        sweep = lines(beta, "beta", "method", "beta", "Score against beta.", of=("NESHT", "ours"), x_label="beta")
+        parts.append(sweep)
+    if memory:
+        text = "Score against memory, for single weights and whole features."
+        parts.append(lines(memory, "memory", "unit", "memory", text, of=("weight", "feature"), x_label="memory"))
+    return Section("What each dial contributes", "", parts)
+
+
+def prune_once(results: Results) -> Section:
+    """Return thresholding every update beside pruning once."""
+    rows, wins = [], 0
+    pairs = list(dict.fromkeys((row["env"], row["noise"], row["method"]) for row in results.runs))
+    for env, noise, method in pairs:
+        here = select(results.runs, env=env, noise=noise, method=method)
+        every, once = (values(select(here, threshold=when), "score") for when in ("every update", "once"))
+        if every and once:
+            wins += mean(every).value > mean(once).value
+            rows.append([f"{env} x{noise} {method}", interval(mean(every)), interval(mean(once))])
+    lead = f"Thresholding after every update scores higher than pruning once at the end in {wins} of {len(rows)} cells."
+    return Section("Every update, or once?", lead, [table(["cell", "every update", "once at the end"], rows)])
+
+
+def clean(results: Results) -> Section:
+    """Return what survives of the score without noise."""
+    rows = []
+    for env in dict.fromkeys(row["env"] for row in results.runs):
+        for noise in sorted({float(row["noise"]) for row in select(results.runs, env=env)}):
+            cells = [values(select(results.runs, env=env, noise=f"{noise:g}", method=m), "score") for m in METHODS]
+            rows.append([f"{env} x{noise:g}", *(interval(mean(scores)) if scores else "" for scores in cells)])
+    ours = select(results.runs, method="ours")
+    parts: list[str | Figure] = [table(["task", *METHODS], rows)]
+    if ours:
+        text = "Score of ours against noise inputs per real one."
+        parts.append(lines(ours, "noise", "method", "clean", text, of=("ours",), x_label="noise inputs per real input"))
+    return Section("Without noise, and with much more", "", parts)
+
+
+def tuning(results: Results) -> Section:
+    """Return the best trials of the search."""
+    rows = []
+    for env, method in dict.fromkeys((row["env"], row["method"]) for row in results.runs):
+        here = select(results.runs, env=env, method=method)
+        trials = {row["trial"] for row in here}
+        top = max(trials, key=lambda trial: mean(values(select(here, trial=trial), "score")).value)
+        scores = values(select(here, trial=top), "score")
+        rows.append([env, method, str(len(trials)), str(len(here)), escape(top), f"{sum(scores) / len(scores):.0f}"])
+    head = ["environment", "method", "trials", "runs", "best trial", "its mean score"]
+    return Section("The search behind the tuned settings", "Held-out seeds only.", [table(head, rows)])
+
+
+SECTIONS: dict[str, Callable[[Results], Section]] = {
+    "table1": table1,
+    "heatmap": heatmap,
+    "ablation": ablation,
+    "prune-once": prune_once,
+    "clean": clean,
+    "tuning": tuning,
+}
+assert set(EXPERIMENTS) <= set(SECTIONS)

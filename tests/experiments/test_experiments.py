@@ -1,0 +1,128 @@
+"""Declared experiments: every cell can be run, what is there is not run again, what was stopped goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nesht.experiments import tuning
+from nesht.experiments.catalogue import EXPERIMENTS
+from nesht.experiments.design import ENVS, Cell, Options, cell
+from nesht.experiments.methods import METHODS
+from nesht.experiments.paper import COLUMNS, TABLE, best, published
+from nesht.experiments.runner import Results, run_experiment
+from nesht.training import api
+from nesht.training.setup import build
+
+QUICK: dict[str, Any] = {"engine": "batch", "threads": 1, "n": 4, "max_episode_steps": 5, "eval_episodes": 1}
+
+
+def quick_cells(steps: int = 60) -> list[Cell]:
+    options = Options(("Hopper-v4",), steps, "tuned", QUICK)
+    return [cell(options, "Hopper-v4", 2, method, {"n": 4}) for method in ("NES", "ours")]
+
+
+@pytest.mark.parametrize("preset", ["tuned", "paper"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_cell_can_be_built_and_no_two_are_the_same(name: str, preset: str) -> None:
+    cells = EXPERIMENTS[name].cells(Options(preset=preset))
+    assert len({each.name for each in cells}) == len(cells)
+    for each in cells:
+        setup = build(each.config)
+        assert setup.budget.steps == 10_000_000
+        assert setup.task.mask.keep == 0.1
+
+
+def test_the_table_has_all_methods_on_all_tasks_of_the_paper() -> None:
+    cells = EXPERIMENTS["table1"].cells(Options())
+    assert len(cells) == len(TABLE) * len(METHODS)
+    assert all(published(c.labels["env"], c.labels["noise"], "NES") for c in cells)
+
+
+def test_the_papers_best_is_its_largest_number() -> None:
+    for (env, noise), row in TABLE.items():
+        method, number = best(f"{env}-v4", noise)
+        assert number == max(row)
+        assert row[COLUMNS.index(method)] == number
+
+
+def test_results_are_written_and_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = quick_cells()
+    first = run_experiment(cells, [0, 1], tmp_path / "out", tmp_path / "work", "test", progress=False)
+    assert len(first.runs) == 4
+    assert {row["method"] for row in first.evaluations} == {"NES", "ours"}
+    assert first.about[0]["command"] == "test"
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("nothing was missing")
+
+    monkeypatch.setattr("nesht.experiments.runner.train_many", refuse)
+    again = run_experiment(cells, [0, 1], tmp_path / "out", tmp_path / "elsewhere", "test", progress=False)
+    assert [dict(row, batch=0) for row in again.runs] == [
+        {k: str(v) for k, v in row.items()} | {"batch": 0} for row in first.runs
+    ]
+
+
+def test_another_budget_or_setting_is_another_run(tmp_path: Path) -> None:
+    run_experiment(quick_cells(), [0], tmp_path / "out", tmp_path / "work", "a", progress=False)
+    more = run_experiment(quick_cells(steps=120), [0], tmp_path / "out", tmp_path / "work", "b", progress=False)
+    assert len(more.runs) == 4
+    assert [entry["command"] for entry in more.about] == ["a", "b"]
+
+
+def test_where_a_run_is_computed_is_not_part_of_what_it_is() -> None:
+    one, two = quick_cells()[1], quick_cells()[1]
+    two = Cell(two.labels, two.config.change(threads=4, slots=8, seed=9))
+    assert one.digest() == two.digest()
+    assert one.digest() != Cell(one.labels, one.config.change(beta=0.5)).digest()
+
+
+def test_what_was_interrupted_goes_on_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run_experiment(quick_cells(), [0], tmp_path / "whole", tmp_path / "w1", "a", progress=False)
+
+    def stop_early(configs: Any, **options: Any) -> None:
+        seen = []
+
+        def callback(rows: Any) -> None:
+            seen.append(rows)
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+
+        api.train_many(configs, callback=callback, **options)
+
+    monkeypatch.setattr("nesht.experiments.runner.train_many", stop_early)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(quick_cells(), [0], tmp_path / "out", tmp_path / "w2", "a", progress=False)
+    monkeypatch.setattr("nesht.experiments.runner.train_many", api.train_many)
+    after = run_experiment(quick_cells(), [0], tmp_path / "out", tmp_path / "w2", "b", progress=False)
+    measures = ("method", "score", "steps", "recovery", "noise_leak")
+    assert [[str(row[m]) for m in measures] for row in after.runs] == [
+        [str(row[m]) for m in measures] for row in whole.runs
+    ]
+
+
+def test_every_method_is_searched_alike_on_held_out_seeds() -> None:
+    assert min(*tuning.FIRST, *tuning.SECOND) >= 1000
+    assert not set(tuning.FIRST) & set(tuning.SECOND)
+    cells = tuning.screen(Options(), tuple(METHODS))
+    counts = {
+        (env, m): sum(c.labels["env"] == env and c.labels["method"] == m for c in cells)
+        for env in ENVS
+        for m in METHODS
+    }
+    assert len(set(counts.values())) == 1
+    for each in cells:
+        build(each.config)
+
+
+def test_the_search_chooses_the_best_finalist() -> None:
+    rows = [
+        {"env": "Hopper-v4", "method": "NES", "trial": trial, "noise": noise, "seed": seed, "score": score}
+        for trial, score in ((3, 10.0), (5, 30.0))
+        for noise in (5, 20)
+        for seed in tuning.SECOND
+    ]
+    chosen = tuning.choose(Results(Path(), rows, [], []), ["Hopper-v4"], ["NES"])
+    assert chosen["Hopper"]["NES"] == {**METHODS["NES"], **tuning.draw("Hopper-v4", "NES", 5)}

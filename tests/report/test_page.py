@@ -1,0 +1,95 @@
+"""The report: complete, self-contained, and nothing in it but what the results say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nesht.errors import UserError
+from nesht.experiments.catalogue import EXPERIMENTS
+from nesht.experiments.paper import TABLE
+from nesht.experiments.runner import Results
+from nesht.report.page import write_report
+
+SEGMENTS = " ".join(["2.0", *["0.1"] * 10])
+
+
+def made_up(folder: Path, name: str) -> Path:
+    """Write results with made-up scores: ours 100 above NESHT, that 100 above NES-L1, and so on."""
+    from nesht.experiments.design import Options
+
+    place = {"NES": 1000, "NES-L1": 1100, "NESHT": 1200, "ours": 9000}
+    results = Results(folder / f"{name}-tuned", [], [], [])
+    for cell in EXPERIMENTS[name].cells(Options()):
+        for seed in range(3):
+            score = place[cell.labels["method"]] + 10 * seed
+            run = {"seed": seed, "score": score, "steps": 10_000_000, "recovery": 0.8, "noise_leak": 0.25}
+            results.runs.append({**cell.labels, **run, "digest": cell.digest(), "batch": 0})
+            for step in (0, 5_000_000, 10_000_000):
+                row = {
+                    "seed": seed,
+                    "steps": step,
+                    "score": score * step / 1e7,
+                    "noise_leak": 0.5,
+                    "segments": SEGMENTS,
+                }
+                results.evaluations.append({**cell.labels, **row})
+    about = {
+        "command": f"nesht experiment {name}",
+        "engine": ["fused on cuda"],
+        "device": "a GPU",
+        "date": "2026-01-01",
+    }
+    results.about.append({**about, "versions": {"nesht": "0.1.0"}})
+    results.write()
+    return results.folder
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_a_part_with_its_figures_and_command(tmp_path: Path, name: str) -> None:
+    folder = made_up(tmp_path, name)
+    section = write_report([folder], tmp_path / "report.html", tmp_path / "figures")[0]
+    page = (tmp_path / "report.html").read_text()
+    assert f"nesht experiment {name}" in page
+    figures = [part for part in section.parts if not isinstance(part, str)]
+    assert page.count("<svg") == len(figures)
+    assert (
+        len(list((tmp_path / "figures").glob("*.png")))
+        == len(list((tmp_path / "figures").glob("*.svg")))
+        == len(figures)
+    )
+
+
+def test_the_page_needs_no_network_and_no_script(tmp_path: Path) -> None:
+    write_report([made_up(tmp_path, "table1"), made_up(tmp_path, "heatmap")], tmp_path / "report.html")
+    page = re.sub(r'xmlns(:\w+)?="[^"]*"', "", (tmp_path / "report.html").read_text())
+    page = re.sub(r"<metadata>.*?</metadata>", "", page, flags=re.DOTALL)
+    assert not re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page)
+    assert "<script" not in page
+    assert "viewport" in page
+
+
+def test_the_table_counts_what_the_results_say(tmp_path: Path) -> None:
+    section = write_report([made_up(tmp_path, "table1")], tmp_path / "report.html")[0]
+    rows = len(TABLE)
+    assert section.lead.count(f"{rows} of {rows}") == 3
+    page = (tmp_path / "report.html").read_text()
+    for numbers in TABLE.values():
+        assert all(f"{number:g}" in page for number in numbers)
+
+
+def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:
+    folder = made_up(tmp_path, "ablation")
+    write_report([folder], tmp_path / "a.html")
+    write_report([folder], tmp_path / "b.html")
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_what_is_no_result_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no results of an experiment"):
+        write_report([tmp_path / "table1"], tmp_path / "report.html")
+    made_up(tmp_path, "table1").rename(tmp_path / "other")
+    with pytest.raises(UserError, match="begins with the experiment's name"):
+        write_report([tmp_path / "other"], tmp_path / "report.html")
