@@ -35,7 +35,7 @@ def draw(env: str, method: str, trial: int) -> dict[str, Any]:
     n, normalise, common = list(product((64, 256), (True, False), ("none", "generation")))[trial % 8]
     sigma = float(rng.choice([0.01, 0.02, 0.04, 0.08]))
     # What matters is the length of a step against the width of the search: lr / (sigma sqrt(n)) for plain SGD.
-    rate = float(np.exp(rng.uniform(np.log(0.002), np.log(0.02)))) * sigma * n**0.5
+    rate = float(np.exp(rng.uniform(np.log(0.003), np.log(0.015)))) * sigma * n**0.5
     end = float(rng.choice([1.0, 0.3, 0.1]))
     chosen = {
         "n": n,

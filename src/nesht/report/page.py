@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from nesht.errors import UserError
+from nesht.experiments.design import STEPS
 from nesht.experiments.runner import Results
 from nesht.report.plots import Figure
 from nesht.report.sections import SECTIONS, Section
@@ -21,9 +22,11 @@ h1 { font-size: 1.6rem; } h2 { border-top: 1px solid var(--line); padding-top: 1
 nav a { margin-right: 1rem; } a { color: var(--mark); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .86rem; margin: .6rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid var(--line); }
-th { white-space: nowrap; } small, .paper, figcaption { color: var(--soft); }
+th, td small, td .paper, .name { white-space: nowrap; } small, .paper, figcaption { color: var(--soft); }
 figure { margin: 1.2rem 0; background: #fff; color: #1b2430; padding: .4rem; border-radius: 6px; }
 figure svg { width: 100%; height: auto; } figcaption { font-size: .86rem; color: #66707c; }
+.warning { border-left: 4px solid #c4452d; padding: .4rem .8rem;
+  background: color-mix(in srgb, #c4452d 12%, transparent); }
 code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1rem .3rem; border-radius: 4px;
   overflow-wrap: anywhere; }
 @media print { body { max-width: none; } figure, table { break-inside: avoid; } nav { display: none; } }
@@ -72,8 +75,14 @@ def _html(anchor: str, section: Section, results: Results) -> str:
     )
     steps = sorted({int(row["steps"]) for row in results.runs})
     size = f"{len(results.runs)} runs of {steps[0]:,} to {steps[-1]:,} environment steps."
+    warning = ""
+    if steps[0] < STEPS:
+        words = (
+            f"Short runs: some have only {steps[0]:,} of the paper's {STEPS:,} steps. Do not read them as its table."
+        )
+        warning = f'<p class="warning">{words}</p>'
     return (
-        f'<h2 id="{escape(anchor)}">{escape(section.title)}</h2><p>{escape(section.lead)}</p>{parts}'
+        f'<h2 id="{escape(anchor)}">{escape(section.title)}</h2>{warning}<p>{escape(section.lead)}</p>{parts}'
         f"<p><small>{size} Made by:</small></p><ul><small>{made}</small></ul>"
     )
 

@@ -15,6 +15,8 @@ from nesht.experiments.statistics import Estimate, interquartile_mean, mean, pro
 from nesht.report.plots import Figure, curves, heatmaps, lines, select, values
 
 Row = dict[str, Any]
+ORDER = tuple(reversed(METHODS))
+"""Ours first."""
 RIVALS = tuple(method for method in METHODS if method != "ours")
 
 
@@ -55,17 +57,16 @@ def table1(results: Results) -> Section:
     for env, noise in tasks(runs):
         here = {method: values(select(runs, env=env, noise=noise, method=method), "score") for method in METHODS}
         found = {method: mean(scores) for method, scores in here.items() if scores}
-        cells = [f"{env} x{noise}"]
-        cells += [
-            f'<span class="paper">{published(env, float(noise), m) or ""}</span>' for m in COLUMNS if m not in METHODS
-        ]
-        for method, scores in here.items():
+        cells = [_task(env, noise)]
+        for method in ORDER:
+            scores = here[method]
             theirs = published(env, float(noise), method)
             note = f'<br><span class="paper">paper {theirs:g}</span>' if theirs is not None else ""
             middle = (
                 f"<br><small>IQM {interquartile_mean(scores).value:.0f}, {len(scores)} seeds</small>" if scores else ""
             )
             cells.append(interval(found[method]) + middle + note if scores else "")
+        cells += [_published(published(env, float(noise), m)) for m in COLUMNS if m not in METHODS]
         rows.append(cells)
         if "ours" in found:
             beats_paper += found["ours"].value > best(env, float(noise))[1]
@@ -73,8 +74,8 @@ def table1(results: Results) -> Section:
             beats_ours += all(found["ours"].value > rival.value for rival in rivals)
             apart += all(found["ours"].above(rival) for rival in rivals)
             wins = [probability_of_improvement(here["ours"], here[m]) if here[m] else None for m in RIVALS]
-            chances.append([f"{env} x{noise}", *(interval(w, 2) if w else "" for w in wins)])
-        kept.append([f"{env} x{noise}", *(_selection(select(runs, env=env, noise=noise, method=m)) for m in METHODS)])
+            chances.append([_task(env, noise), *(interval(w, 2) if w else "" for w in wins)])
+        kept.append([_task(env, noise), *(_selection(select(runs, env=env, noise=noise, method=m)) for m in METHODS)])
     total = len(chances)
     lead = (
         f"Ours is above the best column of the paper's table in {beats_paper} of {total} rows, above our own runs of "
@@ -82,7 +83,7 @@ def table1(results: Results) -> Section:
     )
     rl = [f"{m} (paper)" for m in COLUMNS if m not in METHODS]
     parts: list[str | Figure] = [
-        table(["task", *rl, *METHODS], rows),
+        table(["task", *ORDER, *rl], rows),
         "<p>Mean of the last 10 evaluations over seeds, with a 95 % bootstrap interval. Numbers marked as the paper's "
         "were read from its Table 1 and not measured here.</p>",
         "<h3>How often does a run of ours beat one of theirs?</h3>",
@@ -96,6 +97,14 @@ def table1(results: Results) -> Section:
         ),
     ]
     return Section("Table 1", lead, parts)
+
+
+def _task(env: str, noise: str) -> str:
+    return f"<span class=name>{env} x{noise}</span>"
+
+
+def _published(number: float | None) -> str:
+    return f'<span class="paper">{number:g}</span>' if number is not None else ""
 
 
 def _selection(rows: Sequence[Row]) -> str:

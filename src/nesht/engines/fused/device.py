@@ -251,7 +251,11 @@ class Cuda:
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """See `Device.zeros`."""
         with self._torch.cuda.stream(self._stream):
-            tensor = self._torch.zeros(shape, dtype=self._wp.dtype_to_torch(dtype), device="cuda")
+            try:
+                tensor = self._torch.zeros(shape, dtype=self._wp.dtype_to_torch(dtype), device="cuda")
+            except self._torch.cuda.OutOfMemoryError:
+                words = f"the GPU has no room for {shape[0]} episodes of this policy"
+                raise UserError(f"{words}; train fewer seeds at a time, or with a smaller n.") from None
             return self._wp.from_torch(tensor, dtype=dtype, requires_grad=False)
 
     def get(self, array: Any) -> np.ndarray:
