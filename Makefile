@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint type bench docs learns clean
+.PHONY: demo test lint type bench docs learns browser clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "nesht needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -45,6 +45,10 @@ bench:
 ## docs: build the documentation, strictly
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
+
+## browser: the report in a real browser (needs Chromium)
+browser: $(VENV)/.dev
+	$(BIN)/pytest -m browser -n 0 tests/browser
 
 clean:
 	rm -rf $(VENV) $(VENV)-bench build dist site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

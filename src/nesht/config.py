@@ -65,6 +65,8 @@ class StrategyOptions:
     """Try perturbations in pairs of opposite sign."""
     shaping: Literal["raw", "standardize", "centered_rank"] = "standardize"
     """How fitness becomes weights."""
+    step_cost: float = 0.0
+    """Subtracted from training's reward for every step: 1 cancels a survival bonus of 1 (scores never change)."""
     common_randomness: Literal["none", "pair", "generation"] = "none"
     """Which members meet the same episode randomness (start, distractors, reward mask): none, mirrored pairs, all."""
     sparsifier: Literal["hard", "once", "l1", "soft", "none"] = "hard"

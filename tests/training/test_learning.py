@@ -68,3 +68,20 @@ def test_tensorboard_gets_event_files(tmp_path: Path) -> None:
     nesht.train(out=tmp_path / "run", tensorboard=True, **{**PENDULUM, "generations": 2, "n": 4})
     (events,) = (tmp_path / "run" / "tensorboard").iterdir()
     assert b"recent_score" in events.read_bytes()
+
+
+def test_a_step_cost_cancels_a_survival_bonus() -> None:
+    # CartPole pays 1 per step and nothing else: without its bonus there is nothing left to learn from.
+    options = {"env": "CartPole-v1", "n": 8, "generations": 3, "sigma": 0.5, "lr": 0.1, "progress": False, "threads": 1}
+    free, cancelled = (nesht.train(**options, step_cost=cost) for cost in (0.0, 1.0))
+    assert np.any(free.policy.parameters != 0)
+    assert np.all(cancelled.policy.parameters == 0)
+    assert all(row["fitness_max"] == 0 for row in cancelled.history)
+    assert cancelled.score > 0  # scores still count every reward
+
+
+def test_a_step_cost_counts_only_the_share_of_rewards_that_training_sees() -> None:
+    options = {"env": "Hopper-v4", "reward_every": 5, "n": 8, "generations": 1, "engine": "batch", "progress": False}
+    plain, cost = (nesht.train(**options, step_cost=cost).history[0] for cost in (0.0, 2.0))
+    mean_steps = plain["steps"] / plain["episodes"]
+    assert plain["fitness_mean"] - cost["fitness_mean"] == pytest.approx(2.0 * mean_steps / 5)

@@ -43,6 +43,7 @@ def draw(env: str, method: str, trial: int) -> dict[str, Any]:
         "lr": _plain(rate) if end == 1 else f"linear:{_plain(rate)}:{_plain(rate * end)}",
         "normalise": normalise,
         "common_randomness": common,
+        "step_cost": float(rng.choice([0.0, 0.7, 1.0])),  # the survival bonus of Hopper and Walker2d is 1
     }
     if method == "NES-L1":
         chosen["penalty"] = _plain(float(np.exp(rng.uniform(np.log(0.03), np.log(30)))))

@@ -54,6 +54,11 @@ class RewardMask:
         """Whether nothing is masked."""
         return self.keep >= 1.0 and self.every <= 1
 
+    @property
+    def share(self) -> float:
+        """The expected share of steps whose reward is kept."""
+        return 1 / self.every if self.every > 1 else self.keep
+
     @staticmethod
     def stream(episode_seed: int) -> np.random.Generator:
         """Return the stream that an episode's mask comes from."""

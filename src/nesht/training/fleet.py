@@ -133,7 +133,9 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
     n_trained = len(trained[0])
 
     shape = (len(fleet), strategy.n, setup.config.strategy.rollouts)
-    fitness = _finite_mean(outcomes.fitness[:n_trained].reshape(shape))
+    cost = np.array([setup.of(run).config.strategy.step_cost for run in range(len(fleet))])[:, None, None]
+    steps = outcomes.steps[:n_trained].reshape(shape)
+    fitness = _finite_mean(outcomes.fitness[:n_trained].reshape(shape) - cost * setup.task.mask.share * steps)
     with engine.mathematics():
         state, told = strategy.tell(_uploaded(fleet.state, engine), population, engine.upload(fitness), spent)
         state, told = _map(_download, state), _map(_download, told)
@@ -142,7 +144,7 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
         fleet,
         state=state,
         moments=_merged(fleet.moments, outcomes, shape),
-        steps=fleet.steps + outcomes.steps[:n_trained].reshape(len(fleet), -1).sum(axis=1),
+        steps=fleet.steps + steps.sum(axis=(1, 2)),
         episodes=fleet.episodes + strategy.n * shape[2],
         diverged=fleet.diverged + outcomes.diverged[:n_trained].reshape(len(fleet), -1).sum(axis=1),
         evaluated=np.where(due, fleet.steps, fleet.evaluated),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import Any
 
 from nesht import keys
 from nesht.config import Config, check_kinds
@@ -72,7 +73,8 @@ def kind(config: Config) -> str:
     They may differ in their numbers (a memory or penalty of zero is no number: it is another rule), in whether features
     are normalised and in what randomness members share.
     """
-    free = {"seed": 0, "lr": 1.0, "sigma": 1.0, "beta": 0.0, "normalise": False, "common_randomness": "none"}
+    free: dict[str, Any] = {"seed": 0, "lr": 1.0, "sigma": 1.0, "beta": 0.0, "step_cost": 0.0}
+    free |= {"normalise": False, "common_randomness": "none"}
     signs = {name: float(getattr(config.strategy, name) > 0) for name in ("memory", "penalty")}
     return repr(config.change(**free, **signs))
 
@@ -174,6 +176,7 @@ def _check_ranges(config: Config) -> None:
             "momentum belongs to the optimiser sgd; adam has its own.",
         ),
         (0 <= strategy.weight_decay < math.inf, f"weight_decay must be 0 or more, got {strategy.weight_decay}."),
+        (math.isfinite(strategy.step_cost), f"step_cost must be a number, got {strategy.step_cost}."),
         (0 <= strategy.penalty < math.inf, f"penalty must be 0 or more, got {strategy.penalty}."),
         (
             (strategy.penalty > 0) == (strategy.sparsifier in ("l1", "soft")),
