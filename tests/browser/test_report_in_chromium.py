@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import matplotlib.image
@@ -16,7 +17,7 @@ from test_page import made_up
 from nesht.report.page import write_report
 
 pytestmark = pytest.mark.browser
-FLAGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-sync --no-first-run"
+FLAGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-sync --no-first-run --hide-scrollbars"
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +32,11 @@ def test_the_page_is_drawn_at_any_width(page: Path, tmp_path: Path, width: int, 
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert browser, "install Chromium first (Debian: apt-get install chromium)"
     picture = tmp_path / "page.png"
-    command = [
-        browser,
-        *FLAGS.split(),
-        "--blink-settings=scriptEnabled=false",
-        f"--user-data-dir={tmp_path / 'profile'}",
-    ]
-    command += [f"--window-size={width},{height}", f"--screenshot={picture}", page.as_uri()]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    with tempfile.TemporaryDirectory() as profile:  # a short path: Chromium keeps a socket there
+        command = [browser, *FLAGS.split(), f"--user-data-dir={profile}", f"--window-size={width},{height}"]
+        command += [f"--screenshot={picture}", page.as_uri()]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert picture.exists(), done.stderr
     pixels = matplotlib.image.imread(picture)
     assert pixels.shape[1] == width
     ink = (pixels[..., :3].min(axis=2) < 0.6).any(axis=1)  # rows of the picture with something dark in them
