@@ -17,7 +17,7 @@ from test_page import made_up
 from nesht.report.page import write_report
 
 pytestmark = pytest.mark.browser
-FLAGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-sync --no-first-run --hide-scrollbars"
+FLAGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-sync --hide-scrollbars"
 
 
 @pytest.fixture(scope="module")
