@@ -37,7 +37,7 @@ def train(out: Path, seeds: list[int], options: dict[str, Any]) -> None:
     if all((out / f"seed-{seed}" / "config.toml").exists() for seed in seeds):
         nesht.resume(out)
     else:
-        nesht.train_fleet(seeds, out=out, overwrite=True, **TASK, **options)
+        nesht.train_fleet(seeds, out=out, overwrite=True, engine="batch", **TASK, **options)
 
 
 def main() -> None:
