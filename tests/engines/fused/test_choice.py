@@ -116,7 +116,7 @@ def test_a_run_moves_from_one_engine_to_the_other(
 
 
 SCRIPT = "import json, sys, nesht; nesht.train(out=sys.argv[1], progress=False, **json.loads(sys.argv[2]))"
-LONG = {**OPTIONS, "generations": 30, "normalise": True, "optimiser": "adam", "beta": "linear:0.5:0.9"}
+LONG = {**OPTIONS, "generations": 300, "normalise": True, "optimiser": "adam", "beta": "linear:0.5:0.9"}
 
 
 @pytest.fixture(scope="module")
