@@ -76,11 +76,6 @@ class Results:
         write_file(self.folder / EVALUATIONS, gzip.compress(_csv(self.evaluations).encode(), mtime=0))
         write_file(self.folder / ABOUT, (json.dumps(self.about, indent=1) + "\n").encode())
 
-    def has(self, cell: Cell, seed: int) -> bool:
-        """Whether a run with these settings is there."""
-        digest = cell.digest()
-        return any(row["digest"] == digest and int(row["seed"]) == seed for row in self.runs)
-
 
 def run_experiment(
     cells: Sequence[Cell],

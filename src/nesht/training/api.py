@@ -100,12 +100,22 @@ def train_many(
         raise UserError("there are no runs to train.")
     setups = [build(config if _has_budget(config) else config.change(steps=DEFAULT_STEPS)) for config in configs]
     folders = _start_folders([Path(out) for out in outs], setups, overwrite) if outs else [None] * len(setups)
+    groups = _by_kind(setups)
+    made = [_new_group([setups[i] for i in rows], [folders[i] for i in rows]) for rows in groups]
+    return _in_order(groups, run_groups(made, progress, callback))
+
+
+def _by_kind(setups: Sequence[Setup]) -> list[list[int]]:
+    """Return which runs advance together."""
     groups: dict[str, list[int]] = {}
     for i, setup in enumerate(setups):
         groups.setdefault(kind(setup.config), []).append(i)
-    made = [_new_group([setups[i] for i in rows], [folders[i] for i in rows]) for rows in groups.values()]
-    results = run_groups(made, progress, callback)
-    order = [i for rows in groups.values() for i in rows]
+    return list(groups.values())
+
+
+def _in_order(groups: list[list[int]], results: list[RunResult]) -> list[RunResult]:
+    """Return the results of all groups, one after the other, in the order of the runs."""
+    order = [i for rows in groups for i in rows]
     return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
 
 
@@ -145,18 +155,17 @@ def resume(
     if "engine" in options:  # another engine may not know the device of the one before
         options = {"device": "auto", **options}
     configs = [read_config(folder).change(**options) for folder in paths]
-    groups: dict[str, list[int]] = {}
-    for i, config in enumerate(configs):
-        groups.setdefault(kind(config), []).append(i)
+    setups = [build(config) for config in configs]
+    groups = _by_kind(setups)
     runs: list[Run] = []
     made: list[Group] = []
     try:
-        for rows in groups.values():
-            setup, fleets = together([build(configs[i]) for i in rows]), []
+        for rows in groups:
+            setup, fleets = together([setups[i] for i in rows]), []
             for i in rows:
                 config, folder = configs[i], RunFolder(paths[i])
                 runs.append(Run(config.training.seed, folder, None))
-                fleet, lengths, warning = folder.load(Fleet.new(build(config), [config.training.seed]))
+                fleet, lengths, warning = folder.load(Fleet.new(setups[i], [config.training.seed]))
                 fleets.append(fleet)
                 _check_budget(fleet, options)
                 if warning:
@@ -169,9 +178,7 @@ def resume(
         for run in runs:
             run.close()
         raise
-    results = run_groups(made, progress, callback)
-    order = [i for rows in groups.values() for i in rows]
-    return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
+    return _in_order(groups, run_groups(made, progress, callback))
 
 
 def _check_budget(fleet: Fleet, options: dict[str, Any]) -> None:

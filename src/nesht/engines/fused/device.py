@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -52,6 +53,7 @@ def _why_no_cuda() -> str | None:
     return None if warp().is_cuda_available() else "Warp finds no driver that it can use"
 
 
+@cache
 def warp() -> Any:
     """Import Warp without its greetings."""
     import warp as wp
