@@ -208,6 +208,8 @@ class Experiment:
     """Where the fused engine runs."""
     threads: int = 0
     """Threads; 0 is one per core."""
+    processes: int = 0
+    """Processes that share the runs, each with these threads; 0 is one on a CPU, up to eight on a GPU."""
     out: Path | None = None
     """The folder of the results (default: results/NAME-PRESET); runs that are in it are not run again."""
     work: Path = Path("runs/experiments")
@@ -225,11 +227,12 @@ class Experiment:
         out = self.out or Path("results") / f"{self.name}-{self.preset}"
         work, command = self.work / out.name, _command()
         if self.name == "tuning":
-            tune(options, out, work, command)
+            tune(options, out, work, command, self.processes)
         else:
             experiment = EXPERIMENTS[self.name]
             seeds = parse_seeds(self.seeds or experiment.seeds)
-            results = run_experiment(experiment.cells(options), seeds, out, work, command, experiment.segments)
+            cells = experiment.cells(options)
+            results = run_experiment(cells, seeds, out, work, command, experiment.segments, self.processes)
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
         print(f"Look at it with: nesht report {out}")
 

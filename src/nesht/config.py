@@ -65,6 +65,10 @@ class StrategyOptions:
     """Try perturbations in pairs of opposite sign."""
     shaping: Literal["raw", "standardize", "centered_rank"] = "standardize"
     """How fitness becomes weights."""
+    elite: float = 1.0
+    """Share of the directions that count, those with the best member, in (0, 1]."""
+    explore: float = 1.0
+    """How far weights that are zero are perturbed, as a share of sigma, in (0, 1]."""
     step_cost: float = 0.0
     """Subtracted from training's reward for every step: 1 cancels a survival bonus of 1 (scores never change)."""
     common_randomness: Literal["none", "pair", "generation"] = "none"

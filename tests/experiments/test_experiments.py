@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_results_are_written_and_not_computed_again(tmp_path: Path, monkeypatch:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("nothing was missing")
 
-    monkeypatch.setattr("nesht.experiments.runner.train_many", refuse)
+    monkeypatch.setattr("nesht.experiments.shares.train_many", refuse)
     again = run_experiment(cells, [0, 1], tmp_path / "out", tmp_path / "elsewhere", "test", progress=False)
     assert [dict(row, batch=0) for row in again.runs] == [
         {k: str(v) for k, v in row.items()} | {"batch": 0} for row in first.runs
@@ -92,10 +93,10 @@ def test_what_was_interrupted_goes_on_to_the_same_end(tmp_path: Path, monkeypatc
 
         api.train_many(configs, callback=callback, **options)
 
-    monkeypatch.setattr("nesht.experiments.runner.train_many", stop_early)
+    monkeypatch.setattr("nesht.experiments.shares.train_many", stop_early)
     with pytest.raises(KeyboardInterrupt):
         run_experiment(quick_cells(), [0], tmp_path / "out", tmp_path / "w2", "a", progress=False)
-    monkeypatch.setattr("nesht.experiments.runner.train_many", api.train_many)
+    monkeypatch.setattr("nesht.experiments.shares.train_many", api.train_many)
     after = run_experiment(quick_cells(), [0], tmp_path / "out", tmp_path / "w2", "b", progress=False)
     measures = ("method", "score", "steps", "recovery", "noise_leak")
     assert [[str(row[m]) for m in measures] for row in after.runs] == [
@@ -106,14 +107,16 @@ def test_what_was_interrupted_goes_on_to_the_same_end(tmp_path: Path, monkeypatc
 def test_every_method_is_searched_alike_on_held_out_seeds() -> None:
     assert min(*tuning.FIRST, *tuning.SECOND) >= 1000
     assert not set(tuning.FIRST) & set(tuning.SECOND)
-    cells = tuning.screen(Options(), tuple(METHODS))
-    counts = {
-        (env, m): sum(c.labels["env"] == env and c.labels["method"] == m for c in cells)
-        for env in ENVS
-        for m in METHODS
-    }
-    assert len(set(counts.values())) == 1
-    for each in cells:
+    trials = {(env, method): tuning.first_draws(env, method) for env in ENVS for method in METHODS}
+    assert {len(draws) for draws in trials.values()} == {tuning.DRAWN}
+    for (env, method), draws in list(trials.items()):
+        more = tuning.children(env, method, 1, draws[: tuning.PARENTS], draws)
+        assert len(more) == tuning.CHILDREN
+        trials[env, method] = draws + more
+    for draws in trials.values():
+        assert all(draws.count(draw) == 1 for draw in draws)
+    which = {pair: list(range(len(draws))) for pair, draws in trials.items()}
+    for each in tuning.cells(Options(), trials, which, tuning.SCREEN):
         build(each.config)
 
 
@@ -124,5 +127,33 @@ def test_the_search_chooses_the_best_finalist() -> None:
         for noise in (5, 20)
         for seed in tuning.SECOND
     ]
-    chosen = tuning.choose(Results(Path(), rows, [], []), ["Hopper-v4"], ["NES"])
-    assert chosen["Hopper"]["NES"] == {**METHODS["NES"], **tuning.draw("Hopper-v4", "NES", 5)}
+    draws = tuning.first_draws("Hopper-v4", "NES")
+    chosen = tuning.chosen(Results(Path(), rows, [], []), {("Hopper-v4", "NES"): draws})
+    assert chosen["Hopper"]["NES"] == tuning.options_of("NES", draws[5])
+
+
+def test_a_child_differs_from_a_parent_in_few_settings() -> None:
+    parent = tuning.first_draws("Hopper-v4", "ours")[0]
+    for child in tuning.children("Hopper-v4", "ours", 1, [parent], [parent]):
+        assert 1 <= sum(child[name] != parent[name] for name in parent) <= tuning.CHANGES
+
+
+def test_the_whole_search_runs_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"DRAWN": 3, "CHILDREN": 2, "PARENTS": 2, "FINALISTS": 1, "SECOND": (1010,)}.items():
+        monkeypatch.setattr(tuning, name, value)
+    options = Options(("Hopper-v4",), 10, "tuned", {**QUICK, "eval_every": 1_000_000})
+    monkeypatch.setitem(tuning.COMMON, "n", (4,))
+    tuning.tune(options, tmp_path / "out", tmp_path / "work", "a", 1)
+    found = (tmp_path / "out" / "chosen.toml").read_text()
+    assert set(tomllib.loads(found)["Hopper"]) == set(METHODS)
+    (tmp_path / "out" / "chosen.toml").unlink()
+    tuning.tune(options, tmp_path / "out", tmp_path / "work", "b", 1)
+    assert (tmp_path / "out" / "chosen.toml").read_text() == found
+    assert {entry["command"] for entry in Results.read(tmp_path / "out").about} == {"a"}
+
+
+def test_several_processes_give_the_same_results(tmp_path: Path) -> None:
+    one = run_experiment(quick_cells(), [0, 1], tmp_path / "one", tmp_path / "w1", "a", progress=False)
+    two = run_experiment(quick_cells(), [0, 1], tmp_path / "two", tmp_path / "w2", "a", processes=2, progress=False)
+    measures = ("method", "seed", "score", "steps", "recovery")
+    assert [[row[m] for m in measures] for row in one.runs] == [[row[m] for m in measures] for row in two.runs]

@@ -139,6 +139,7 @@ def _part(episodes: Episodes, index: np.ndarray) -> Episodes:
             sigma=population.sigma[runs],
             seed=population.seed[runs],
             generation=population.generation[runs],
+            reach=population.reach[runs] if population.reach is not None else None,
         ),
         episodes.normaliser.rows(runs) if episodes.normaliser else None,
         local,

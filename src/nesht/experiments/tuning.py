@@ -1,15 +1,21 @@
 """The search that chooses the settings of the preset `tuned`: the same for every method, on held-out seeds.
 
-For every method and environment, TRIALS settings are drawn at random from declared ranges (the same for all methods,
-and one or two of their own: the penalty of NES-L1, sparsity and memory of ours) and run at the smallest and the largest
-noise ratio of the paper with FIRST seeds each. The FINALISTS with the best mean score run again with other seeds at all
-ratios; the best of them is chosen. No seed below 1000 is touched.
+For every method and environment, on its own:
+
+1. DRAWN settings are drawn at random from declared ranges (the same for all methods, and a few of their own: the
+   penalty of NES-L1; sparsity, memory and width of search of ours) and run with the FIRST seeds at the smallest and the
+   largest noise ratio of the paper.
+2. ROUNDS times, CHILDREN more are made, each from one of the PARENTS best so far by drawing CHANGES of its settings
+   again, and run in the same way.
+3. The FINALISTS with the best mean score run with the SECOND seeds at all ratios; the best of them is chosen.
+
+One setting is chosen for all noise ratios. No seed below 1000 is touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,56 +26,109 @@ import tomli_w
 from nesht.experiments.design import Cell, Options, cell
 from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, run_experiment
+from nesht.tasks.locomotion import LOCOMOTION
 
-TRIALS, FINALISTS = 24, 4
-FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013)
+DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 48, 1, 24, 6, 2, 5
+FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013, 1014)
 SCREEN, FINAL = (5, 20), (5, 10, 20)
 
+Draw = dict[str, Any]
+"""One setting: what was drawn, by name."""
 
-def draw(env: str, method: str, trial: int) -> dict[str, Any]:
-    """Return the settings of a trial: a pure function of its name.
+COMMON: dict[str, Sequence[Any]] = {
+    "n": (64, 128, 256),
+    "sigma": (0.01, 0.02, 0.04),
+    "rate": (0.003, 0.0045, 0.0065, 0.01, 0.015),
+    "decay": (1.0, 0.3, 0.1),
+    "normalise": (True, False),
+    "common_randomness": ("none", "generation"),
+    "elite": (1.0, 0.5, 0.25),
+}
+"""The ranges of every method.
 
-    Trials go through all combinations of the yes-or-no choices in turn; numbers are random.
-    """
-    rng = np.random.default_rng([ord(letter) for letter in f"{env} {method} {trial}"])
-    n, normalise, common = list(product((64, 256), (True, False), ("none", "generation")))[trial % 8]
-    sigma = float(rng.choice([0.01, 0.02, 0.04, 0.08]))
-    # What matters is the length of a step against the width of the search: lr / (sigma sqrt(n)) for plain SGD.
-    rate = float(np.exp(rng.uniform(np.log(0.003), np.log(0.015)))) * sigma * n**0.5
-    end = float(rng.choice([1.0, 0.3, 0.1]))
-    chosen = {
-        "n": n,
-        "sigma": sigma,
-        "lr": _plain(rate) if end == 1 else f"linear:{_plain(rate)}:{_plain(rate * end)}",
-        "normalise": normalise,
-        "common_randomness": common,
-        "step_cost": float(rng.choice([0.0, 0.7, 1.0])),  # the survival bonus of Hopper and Walker2d is 1
-    }
-    if method == "NES-L1":
-        chosen["penalty"] = _plain(float(np.exp(rng.uniform(np.log(0.03), np.log(30)))))
-    if method == "ours":
-        chosen |= {"beta": float(rng.choice([0.8, 0.9, 0.95])), "memory": float(rng.choice([0.8, 0.9, 0.95, 0.98]))}
-    return chosen
+What matters of a learning rate is the length of a step against the width of the search: `rate` is lr / (sigma sqrt(n))
+for plain SGD at the start, `decay` its end as a share of that.
+"""
 
+OWN: dict[str, dict[str, Sequence[Any]]] = {
+    "NES-L1": {"penalty": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
+    "ours": {
+        "beta": (0.9, 0.95, "linear:0.8:0.95"),
+        "memory": (0.9, 0.95, 0.98),
+        "explore": (1.0, 0.5),
+    },
+}
+"""The ranges of single methods."""
 
-def _plain(number: float) -> float:
-    return float(f"{number:.2g}")
+FALLING: dict[str, Sequence[Any]] = {"n": (128, 256), "step_cost": (0.0, 0.5, 1.0)}
+"""The ranges for robots that can fall, and are paid 1 for every step on which they have not.
 
-
-def trial_cell(options: Options, env: str, method: str, trial: int, ratio: int) -> Cell:
-    """Return the cell of a trial at a noise ratio."""
-    more = {**METHODS[method], **draw(env, method, trial)}
-    return cell(options, env, ratio, method, more, trial=trial)
+A smaller n would make thousands of generations of their short first episodes.
+"""
 
 
-def screen(options: Options, methods: Sequence[str]) -> list[Cell]:
-    """Return the cells of the first round."""
+def ranges(env: str, method: str) -> dict[str, Sequence[Any]]:
+    """Return what is searched for a method on an environment."""
+    body = LOCOMOTION.get(env)
+    return {**COMMON, **(FALLING if body is not None and body.falls else {}), **OWN.get(method, {})}
+
+
+def options_of(method: str, drawn: Draw) -> dict[str, Any]:
+    """Return the options of `nesht train` that a drawn setting stands for."""
+    chosen = {name: value for name, value in drawn.items() if name not in ("rate", "decay")}
+    start = drawn["rate"] * drawn["sigma"] * drawn["n"] ** 0.5
+    first, last = (float(f"{lr:.2g}") for lr in (start, start * drawn["decay"]))
+    chosen["lr"] = first if first == last else f"linear:{first}:{last}"
+    return {**METHODS[method], **chosen}
+
+
+def first_draws(env: str, method: str) -> list[Draw]:
+    """Return the settings of the first round."""
+    rng = _generator(env, method, 0)
+    found: list[Draw] = []
+    while len(found) < DRAWN:
+        found += _new({name: _pick(rng, values) for name, values in ranges(env, method).items()}, found)
+    return found
+
+
+def children(env: str, method: str, number: int, parents: Sequence[Draw], known: Sequence[Draw]) -> list[Draw]:
+    """Return the settings of a later round: parents with a few settings drawn again, none of them known."""
+    rng, choices = _generator(env, method, number), ranges(env, method)
+    made: list[Draw] = []
+    for attempt in range(100 * CHILDREN):
+        if len(made) == CHILDREN:
+            break
+        again = rng.choice(list(choices), CHANGES, replace=False)
+        child = {**parents[attempt % len(parents)], **{str(name): _pick(rng, choices[name]) for name in again}}
+        made += _new(child, [*known, *made])
+    return made
+
+
+def _generator(*names: Any) -> np.random.Generator:
+    return np.random.default_rng([ord(letter) for letter in " ".join(map(str, names))])
+
+
+def _pick(rng: np.random.Generator, values: Sequence[Any]) -> Any:
+    return values[int(rng.integers(len(values)))]
+
+
+def _new(draw: Draw, known: Sequence[Draw]) -> list[Draw]:
+    return [] if draw in known else [draw]
+
+
+Trials = dict[tuple[str, str], list[Draw]]
+"""All settings tried so far, by environment and method; the number of a trial is its place."""
+
+
+def cells(
+    options: Options, trials: Trials, which: dict[tuple[str, str], list[int]], ratios: Sequence[int]
+) -> list[Cell]:
+    """Return the cells of some trials at some noise ratios."""
     return [
-        trial_cell(options, env, method, trial, ratio)
-        for env in options.envs
-        for method in methods
-        for trial in range(TRIALS)
-        for ratio in SCREEN
+        cell(options, env, ratio, method, options_of(method, trials[env, method][trial]), trial=trial)
+        for (env, method), numbers in which.items()
+        for trial in numbers
+        for ratio in ratios
     ]
 
 
@@ -84,31 +143,39 @@ def ranked(results: Results, env: str, method: str, seeds: Sequence[int]) -> lis
     return sorted(means, reverse=True)
 
 
-def tune(options: Options, out: Path, work: Path, command: str, methods: Sequence[str] = tuple(METHODS)) -> None:
-    """Run both rounds and write what was chosen to `chosen.toml`."""
-    results = run_experiment(screen(options, methods), FIRST, out, work, command)
-    finalists = {
-        (env, method): [trial for _, trial in ranked(results, env, method, FIRST)[:FINALISTS]]
-        for env in options.envs
-        for method in methods
-    }
-    cells = [
-        trial_cell(options, env, method, trial, ratio)
-        for (env, method), trials in finalists.items()
-        for trial in trials
-        for ratio in FINAL
-    ]
-    results = run_experiment(cells, SECOND, out, work, command)
-    (out / "chosen.toml").write_text(tomli_w.dumps(choose(results, options.envs, methods)))
+def tune(options: Options, out: Path, work: Path, command: str, processes: int = 0) -> None:
+    """Run all rounds and write what was chosen to `chosen.toml`; what is in `out` is not run again."""
+    pairs = [(env, method) for env in options.envs for method in METHODS]
+
+    digests: set[str] = set()
+
+    def run(which: dict[tuple[str, str], list[int]], ratios: Sequence[int], seeds: Sequence[int]) -> Results:
+        """Run some trials; returns the results of this search up to here, whatever else is in the folder."""
+        made = cells(options, trials, which, ratios)
+        digests.update(each.digest() for each in made)
+        results = run_experiment(made, seeds, out, work, command, processes=processes)
+        return replace(results, runs=[row for row in results.runs if row["digest"] in digests])
+
+    trials: Trials = {pair: first_draws(*pair) for pair in pairs}
+    results = run({pair: list(range(DRAWN)) for pair in pairs}, SCREEN, FIRST)
+    for number in range(1, ROUNDS + 1):
+        which = {}
+        for pair in pairs:
+            known = trials[pair]
+            parents = [known[trial] for _, trial in ranked(results, *pair, FIRST)[:PARENTS]]
+            trials[pair] = known + children(*pair, number, parents, known)
+            which[pair] = list(range(len(known), len(trials[pair])))
+        results = run(which, SCREEN, FIRST)
+    best = {pair: [trial for _, trial in ranked(results, *pair, FIRST)[:FINALISTS]] for pair in pairs}
+    results = run(best, FINAL, SECOND)
+    (out / "chosen.toml").write_text(tomli_w.dumps(chosen(results, trials)))
 
 
-def choose(results: Results, envs: Sequence[str], methods: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the settings of the best finalist of every environment and method."""
-    chosen: dict[str, dict[str, Any]] = {}
-    for env in envs:
-        for method in methods:
-            best = ranked(results, env, method, SECOND)
-            if best:
-                found = {**METHODS[method], **draw(env, method, best[0][1])}
-                chosen.setdefault(env.partition("-")[0], {})[method] = found
-    return chosen
+def chosen(results: Results, trials: Trials) -> dict[str, dict[str, Any]]:
+    """Return the options of the best finalist of every environment and method."""
+    found: dict[str, dict[str, Any]] = {}
+    for (env, method), draws in trials.items():
+        best = ranked(results, env, method, SECOND)
+        if best:
+            found.setdefault(env.partition("-")[0], {})[method] = options_of(method, draws[best[0][1]])
+    return found

@@ -33,14 +33,13 @@ class Moments:
         return Moments(count, mean, m2)
 
     def total(self) -> Moments:
-        """Merge along the leading axis, in a fixed order: two passes over the rows, first to last."""
-        count = self.count.sum(axis=0)
-        if not count.any():
-            return Moments(count, np.zeros(self.mean.shape[1:]), np.zeros(self.m2.shape[1:]))
-        weight = (self.count / count)[:, None]
-        mean = np.add.reduce(weight * self.mean, axis=0)
-        deviation = self.mean - mean
-        return Moments(count, mean, np.add.reduce(self.m2 + self.count[:, None] * deviation * deviation, axis=0))
+        """Merge along the last axis of the counts, in a fixed order: two passes over the rows, first to last."""
+        count = self.count.sum(axis=-1)
+        weight = (self.count / np.maximum(count, 1)[..., None])[..., None]
+        mean = np.add.reduce(weight * self.mean, axis=-2)
+        deviation = self.mean - mean[..., None, :]
+        m2 = np.add.reduce(self.m2 + self.count[..., None] * deviation * deviation, axis=-2)
+        return Moments(count, mean, m2)
 
     def with_standard_normals(self, count: int) -> Moments:
         """Return the moments with further features that are known to be N(0, 1), at their expected values."""

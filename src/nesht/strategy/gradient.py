@@ -39,10 +39,10 @@ def nes_gradient(population: Population, weights: Array) -> Array:
 def per_member(population: Population, function: Callable[[Array], Array]) -> Array:
     """Apply `function` from (runs, m, d) to (runs, m) to all members, chunk by chunk; returns (runs, n)."""
     xp = array_namespace(population.theta)
-    centre, sigma = population.theta[:, None, :], population.sigma[:, None, None]
+    centre, width = population.theta[:, None, :], population.width[:, None, :]
     parts = []
     for start, stop in chunks(population):
-        step = sigma * population.directions(start, stop)
+        step = width * population.directions(start, stop)
         values = function(centre + step)
         if population.mirrored:
             pairs = xp.stack([values, function(centre - step)], axis=2)

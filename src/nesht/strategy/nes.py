@@ -23,8 +23,8 @@ from nesht.strategy.gradient import nes_gradient
 from nesht.strategy.optimisers import SGD, Optimiser
 from nesht.strategy.perturb import Array, Population
 from nesht.strategy.schedules import PerRun, Schedule
-from nesht.strategy.shaping import SHAPINGS
-from nesht.strategy.sparsify import NoSparsity, Sparsifier
+from nesht.strategy.shaping import SHAPINGS, elite
+from nesht.strategy.sparsify import NoSparsity, Sparsifier, per_run
 from nesht.strategy.units import Units
 
 
@@ -76,6 +76,10 @@ class Strategy:
     """Draw perturbations in pairs of opposite sign."""
     shaping: str = "standardize"
     """A key of `SHAPINGS`."""
+    elite: float | np.ndarray = 1.0
+    """Share of the directions that count, those with the best member; one number, or one per run."""
+    explore: float | np.ndarray = 1.0
+    """How far the parameters that are zero are perturbed, as a share of sigma; one number, or one per run."""
     optimiser: Optimiser = field(default_factory=SGD)
     """How the gradient becomes a step."""
     weight_decay: float = 0.0
@@ -96,6 +100,9 @@ class Strategy:
                 return
             if not (min(schedule.start, schedule.end) > 0 and np.isfinite([schedule.start, schedule.end]).all()):
                 raise UserError(f"{name} must stay positive, got {schedule.start} to {schedule.end}.")
+        for name in ("elite", "explore"):
+            if not 0 < getattr(self, name) <= 1:
+                raise UserError(f"{name} must lie in (0, 1], got {getattr(self, name)}.")
         beta = self._schedule("beta")
         assert isinstance(beta, Schedule)
         if not (0 <= beta.start < 1 and 0 <= beta.end < 1):
@@ -123,8 +130,13 @@ class Strategy:
 
     def ask(self, state: State, progress: np.ndarray) -> Population:
         """Return the members to evaluate; progress, (runs,) in [0, 1], is how much of the budget is spent."""
+        xp = array_namespace(state.theta)
         sigma = self._like(state.theta, self._schedule("sigma").at(progress))
-        return Population(state.theta, sigma, state.seed, state.generation, self.n, self.mirrored)
+        reach = None
+        if np.any(np.asarray(self.explore) != 1):
+            share = per_run(np.broadcast_to(self.explore, len(state.seed)), state.theta)
+            reach = xp.where(state.theta != 0, xp.ones_like(state.theta), share)
+        return Population(state.theta, sigma, state.seed, state.generation, self.n, self.mirrored, reach)
 
     def tell(self, state: State, population: Population, fitness: Array, progress: np.ndarray) -> tuple[State, Told]:
         """Return the state after one update by the members' fitness, (runs, n), higher is better."""
@@ -133,7 +145,10 @@ class Strategy:
         xp = array_namespace(state.theta)
         lr = self._schedule("lr").at(progress)
         rate = self._like(state.theta, lr)
-        weights = SHAPINGS[self.shaping](fitness - self.sparsifier.penalty(population))
+        penalised = fitness - self.sparsifier.penalty(population)
+        weights = SHAPINGS[self.shaping](penalised)
+        if np.any(np.asarray(self.elite) != 1):
+            weights = weights * elite(penalised, np.asarray(self.elite), self.mirrored)
         gradient = nes_gradient(population, weights)
         t = xp.asarray(state.generation + 1, device=device(state.theta))
         step, first, second = self.optimiser.step(gradient, state.first, state.second, t)
@@ -172,13 +187,15 @@ class Strategy:
 def together(strategies: Sequence[Strategy]) -> Strategy:
     """Return one strategy for a fleet whose run i follows strategies[i].
 
-    They may differ in their schedules, and in the memory or the strength of their sparsifiers; in nothing else.
+    They may differ in schedules and numbers, and in the memory or the strength of their sparsifiers; in nothing else.
     """
     first = strategies[0]
     numbers: dict[str, Any] = {
         name: PerRun(tuple(Schedule.parse(getattr(one, name), name) for one in strategies))
         for name in ("sigma", "lr", "beta")
     }
+    for name in ("elite", "explore"):
+        numbers[name] = np.array([getattr(one, name) for one in strategies])
     sparsifier = first.sparsifier
     for name in ("memory", "strength"):
         if hasattr(sparsifier, name):

@@ -40,6 +40,8 @@ class Population:
     """Members per run."""
     mirrored: bool
     """Whether members come in pairs with opposite perturbations."""
+    reach: Array | None = None
+    """(runs, d): how far each parameter is perturbed, as a share of sigma; None is all the way."""
     source: DirectionSource | None = None
     """Makes the directions, on the device where theta is; None is NumPy's Philox from `keys`."""
 
@@ -47,6 +49,12 @@ class Population:
     def n_directions(self) -> int:
         """How many independent directions the members of a run use."""
         return self.n // 2 if self.mirrored else self.n
+
+    @property
+    def width(self) -> Array:
+        """The standard deviation of every parameter's perturbation, (runs, d)."""
+        xp = array_namespace(self.theta)
+        return self.sigma[:, None] * (xp.ones_like(self.theta) if self.reach is None else self.reach)
 
     def direction(self, run: int, number: int) -> np.ndarray:
         """Return direction `number` of a run, (d,) float64, from its key alone."""
@@ -73,7 +81,8 @@ class Population:
         number, sign = (i // 2, 1 - 2 * (i % 2)) if self.mirrored else (i, 1)
         xp = array_namespace(self.theta)
         eps = xp.asarray(self.direction(run, number), dtype=self.theta.dtype, device=device(self.theta))
-        return self.theta[run, :] + sign * self.sigma[run] * eps
+        step = sign * self.sigma[run] * eps
+        return self.theta[run, :] + (step if self.reach is None else self.reach[run, :] * step)
 
     def members(self) -> Array:
         """Return all members of all runs, (runs, n, d): for black-box functions; engines make them one at a time."""

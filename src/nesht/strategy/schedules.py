@@ -63,4 +63,8 @@ class PerRun:
 
     def at(self, progress: np.ndarray) -> np.ndarray:
         """Return the value of each run at its progress."""
-        return np.array([float(one.at(p)) for one, p in zip(self.schedules, progress, strict=True)])
+        values = np.array([one.start for one in self.schedules])
+        for run, one in enumerate(self.schedules):
+            if not one.is_constant:
+                values[run] = one.at(progress[run])
+        return values

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from array_api_compat import array_namespace
+import numpy as np
+from array_api_compat import array_namespace, device
 
 from nesht.strategy.perturb import Array
+from nesht.strategy.units import largest
 
 
 def worst_if_not_finite(fitness: Array) -> Array:
@@ -34,7 +36,8 @@ def standardize(fitness: Array) -> Array:
     centred = fitness - xp.mean(fitness, axis=1, keepdims=True)
     scale = xp.sqrt(xp.mean(centred * centred, axis=1, keepdims=True))
     # Where all members are equal, rounding still leaves a scale of the size of the last bits: that is no signal.
-    flat = xp.max(fitness, axis=1, keepdims=True) == xp.min(fitness, axis=1, keepdims=True)
+    # Nor is a difference whose square is too small to be a number.
+    flat = (xp.max(fitness, axis=1, keepdims=True) == xp.min(fitness, axis=1, keepdims=True)) | (scale == 0)
     return xp.where(flat, xp.zeros_like(centred), centred / xp.where(flat, xp.ones_like(scale), scale))
 
 
@@ -57,6 +60,23 @@ def _ranks(values: Array) -> Array:
     xp = array_namespace(values)
     order = xp.argsort(values, axis=-1, stable=True)
     return xp.argsort(order, axis=-1, stable=True)
+
+
+def elite(fitness: Array, share: Array, mirrored: bool) -> Array:
+    """Return the factor of every member, (runs, n), when only a share (one, or (runs,)) of the directions counts.
+
+    Those with the best member count (Mania et al., 2018), and by as much more as there are fewer of them.
+    """
+    xp = array_namespace(fitness)
+    runs, n = fitness.shape
+    best = worst_if_not_finite(fitness)
+    if mirrored:
+        best = xp.max(xp.reshape(best, (runs, n // 2, 2)), axis=2)
+    count = best.shape[1]
+    wanted = np.maximum(1, np.rint(np.broadcast_to(share, (runs,)) * count)).astype(np.int64)
+    factor = xp.asarray(count / wanted, dtype=fitness.dtype, device=device(fitness))[:, None]
+    chosen = xp.astype(largest(best, wanted), fitness.dtype) * factor
+    return xp.reshape(xp.stack([chosen, chosen], axis=2), (runs, n)) if mirrored else chosen
 
 
 SHAPINGS: dict[str, Callable[[Array], Array]] = {

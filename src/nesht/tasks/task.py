@@ -6,7 +6,7 @@ import importlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import gymnasium
@@ -57,7 +57,7 @@ class Task:
     def spaces(self) -> tuple[list[str], int, Discrete | None]:
         """(names of the real features, outputs of a policy, the action space if it is discrete)."""
         if self.locomotion is not None:
-            return self.locomotion.feature_names(), self.locomotion.model().nu, None
+            return _locomotion_spaces(self.locomotion)
         env = self.make_base()
         try:
             return _check_spaces(self.name, env)
@@ -102,6 +102,12 @@ class Task:
         if self.distractors.count(self.n_real):
             env = NoiseFeatures(env, self.distractors.ratio)
         return env if self.mask.keeps_all else MaskReward(env, self.mask.keep, self.mask.every)
+
+
+@cache
+def _locomotion_spaces(body: Locomotion) -> tuple[list[str], int, Discrete | None]:
+    """Return `Task.spaces` of a robot; reading its model takes a while, and a thousand runs may need it."""
+    return body.feature_names(), body.model().nu, None
 
 
 def _imported(name: str) -> Factory | None:

@@ -239,12 +239,8 @@ def mean_score(score: np.ndarray) -> float:
 
 
 def _merged(moments: Moments, outcomes: Outcomes, shape: tuple[int, int, int]) -> Moments:
-    rows, per_run = outcomes.moments, shape[1] * shape[2]
-    totals = []
-    for run in range(shape[0]):
-        part = slice(run * per_run, (run + 1) * per_run)
-        totals.append(Moments(rows.count[part], rows.mean[part], rows.m2[part]).total())
-    seen = _map(lambda *arrays: np.stack(arrays), *totals)
+    runs, per_run = shape[0], shape[1] * shape[2]
+    seen = _map(lambda rows: rows[: runs * per_run].reshape(runs, per_run, *rows.shape[1:]), outcomes.moments).total()
     return moments.merge(seen.with_standard_normals(moments.mean.shape[1] - seen.mean.shape[1]))
 
 

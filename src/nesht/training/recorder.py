@@ -146,7 +146,7 @@ class Recorder:
         self._show(record)
 
     def lengths(self) -> dict[str, int]:
-        """Return the length of each file in bytes."""
+        """Bring everything to the files and return the length of each in bytes."""
         for file in self._files.values():
             file.flush()
         return {name: file.tell() for name, file in self._files.items()}
@@ -159,8 +159,6 @@ class Recorder:
             self._board.close()
 
     def _show(self, record: Record) -> None:
-        for file in self._files.values():
-            file.flush()
         if self._board is not None:
             for name, value in record.items():
                 if value is not None and name not in ("seed", "steps", "generation", "segments"):

@@ -73,7 +73,15 @@ def kind(config: Config) -> str:
     They may differ in their numbers (a memory or penalty of zero is no number: it is another rule), in whether features
     are normalised and in what randomness members share.
     """
-    free: dict[str, Any] = {"seed": 0, "lr": 1.0, "sigma": 1.0, "beta": 0.0, "step_cost": 0.0}
+    free: dict[str, Any] = {
+        "seed": 0,
+        "lr": 1.0,
+        "sigma": 1.0,
+        "beta": 0.0,
+        "step_cost": 0.0,
+        "elite": 1.0,
+        "explore": 1.0,
+    }
     free |= {"normalise": False, "common_randomness": "none"}
     signs = {name: float(getattr(config.strategy, name) > 0) for name in ("memory", "penalty")}
     return repr(config.change(**free, **signs))
@@ -131,6 +139,8 @@ def _strategy(config: Config, policy: Network) -> Strategy:
         k=options.k if cuts else None,
         mirrored=options.mirrored,
         shaping=options.shaping,
+        elite=options.elite,
+        explore=options.explore,
         optimiser=OPTIMISERS[options.optimiser](**({"momentum": options.momentum} if options.momentum else {})),
         weight_decay=options.weight_decay,
         sparsifier=sparsifiers[options.sparsifier](),

@@ -292,8 +292,10 @@ class Cuda:
         return work
 
     def wait(self) -> None:
-        """See `Device.wait`."""
-        self._stream.synchronize()
+        """See `Device.wait`; the thread sleeps, so that others that wait do not fight for the cores."""
+        done = self._torch.cuda.Event(blocking=True)
+        done.record(self._stream)
+        done.synchronize()
 
     def meet(self) -> None:
         """See `Device.meet`."""

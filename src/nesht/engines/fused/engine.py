@@ -64,7 +64,7 @@ class FusedEngine(Engine):
                 load(kernel, device)
         self._n_real, self._block = task.n_real, BLOCK
         self.seconds = dict.fromkeys(("policies", "episodes", "outcomes"), 0.0)
-        """Time spent on making policies, on episodes, and on bringing outcomes home."""
+        """Time spent on asking for policies, on making them and running episodes, and on bringing outcomes home."""
         self.work: Any = None
         """The environment steps that each thread took in the last call of `run`, on the device."""
 
@@ -93,6 +93,7 @@ class FusedEngine(Engine):
 
         began = self._clock("policies", began)
         self.work = device.consume(self._episodes, count, self._block, inputs)
+        device.wait()
         began = self._clock("episodes", began)
         fitness, score, steps, diverged = device.get(result).T.astype(np.float64)
         outcomes.finish(
@@ -110,7 +111,6 @@ class FusedEngine(Engine):
 
     def _clock(self, part: str, began: float) -> float:
         """Book the time since `began` on a part; returns the time now."""
-        self._device.wait()
         now = time.perf_counter()
         self.seconds[part] += now - began
         return now
@@ -130,9 +130,9 @@ class FusedEngine(Engine):
         number = np.where(own, 0, member // 2 if population.mirrored else member)
         sign = np.where(own, 0, 1 - 2 * (member % 2) if population.mirrored else 1)
         number_, sign_ = device.put(number, wp.int32), device.put(sign, wp.int32)
-        theta, sigma = device.put(population.theta, self._real), device.put(population.sigma, self._real)
+        theta, width = device.put(population.theta, self._real), device.put(population.width, self._real)
         members = device.zeros((count, self._policy.size), self._real)
-        common = [theta, sigma, seed, generation, run, number_, sign_]
+        common = [theta, width, seed, generation, run, number_, sign_]
         blocks = -(-self._policy.size // 4)
         device.spread(self._members.members, count, (blocks,), lambda first: [*common, first, members])
         if not self._linear:

@@ -38,7 +38,7 @@ def build_directions(precision: str) -> wp.Kernel:
 
 
 def build_members(precision: str) -> wp.Kernel:
-    """Return the kernel that writes theta + sign sigma eps for every episode, four numbers a thread.
+    """Return the kernel that writes theta + sign width eps for every episode, four numbers a thread.
 
     `number` is the direction of an episode's member, `sign` is +1, -1, or 0 for the policy itself.
     """
@@ -47,7 +47,7 @@ def build_members(precision: str) -> wp.Kernel:
     @wp.kernel(name=f"members_{precision}", module="unique", enable_backward=False)
     def members(
         theta: wp.array2d(dtype=real),
-        sigma: wp.array(dtype=real),
+        width: wp.array2d(dtype=real),
         seed: wp.array(dtype=wp.uint32),
         generation: wp.array(dtype=wp.uint32),
         run: wp.array(dtype=int),
@@ -60,11 +60,10 @@ def build_members(precision: str) -> wp.Kernel:
         e = first + row
         r = run[e]
         z = four_of_direction(seed[r], generation[r], number[e], block)
-        reach = real(sign[e]) * sigma[r]
         for m in range(4):
             i = 4 * block + m
             if i < out.shape[1]:
-                out[e, i] = theta[r, i] + reach * real(z[m])
+                out[e, i] = theta[r, i] + real(sign[e]) * width[r, i] * real(z[m])
 
     return members
 
