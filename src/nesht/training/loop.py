@@ -19,11 +19,11 @@ from nesht.policies.saved import Policy
 from nesht.training.fleet import Fleet, advance, done, evaluate
 from nesht.training.folder import RunFolder
 from nesht.training.progress import ProgressDisplay
-from nesht.training.recorder import Record, Recorder, evaluation_record, records
+from nesht.training.recorder import Record, Recorder, evaluation_records, records
 from nesht.training.setup import Setup
 
-AT_ONCE = 32
-"""Groups that share a GPU at a time, at most: as many as it has queues; more would only wait for Python's lock."""
+AT_ONCE = 64
+"""Groups that share a GPU at a time, at most."""
 
 Callback = Callable[[Sequence[Record]], Any]
 
@@ -203,9 +203,9 @@ def _finish(point: _Point, engine: Engine) -> tuple[_Point, dict[int, RunResult]
 
 
 def _record_evaluations(point: _Point, scores: np.ndarray) -> None:
-    for i, run in enumerate(point.runs):
-        if not np.isnan(scores[i]):
-            run.record_evaluation(evaluation_record(point.fleet, i, scores[i], point.setup))
+    if not np.isnan(scores).all():
+        for i, record in evaluation_records(point.fleet, scores, point.setup).items():
+            point.runs[i].record_evaluation(record)
 
 
 def _result(fleet: Fleet, i: int, setup: Setup, run: Run) -> RunResult:

@@ -63,57 +63,65 @@ def records(before: Fleet, after: Fleet, what: Generation, setup: Setup) -> list
     used = nonzero.any(axis=1)
     on_real, on_all = nonzero[:, :, : setup.task.n_real].sum(axis=(1, 2)), nonzero.sum(axis=(1, 2))
     noisy = setup.task.n_real < setup.policy.inputs
-    finite = np.where(np.isfinite(what.fitness), what.fitness, np.nan)
-    rows = []
-    for i in range(len(after)):
-        fit = finite[i][~np.isnan(finite[i])]
-        values = (
-            after.state.seed[i],
-            before.state.generation[i],
-            after.steps[i],
-            after.episodes[i],
-            after.seconds[i],
-            after.score[i],
-            fit.mean() if fit.size else math.nan,
-            fit.max() if fit.size else math.nan,
-            what.told.gradient_norm[i],
-            np.linalg.norm(theta[i]),
-            what.told.sigma[i],
-            what.told.lr[i],
-            np.count_nonzero(theta[i]),
-            used[i].sum(),
-            used[i, : setup.task.n_real].sum(),
-            on_real[i] / on_all[i] if on_all[i] and noisy else math.nan,
-            what.told.not_finite[i],
-            after.diverged[i],
-        )
-        rows.append({name: _number(value) for name, value in zip(COLUMNS, values, strict=True)})
-    return rows
+    finite = np.isfinite(what.fitness)
+    any_finite, nan = finite.any(axis=1), np.full(len(after), math.nan)
+    total = np.where(finite, what.fitness, 0).sum(axis=1)
+    columns = (
+        after.state.seed,
+        before.state.generation,
+        after.steps,
+        after.episodes,
+        after.seconds,
+        after.score,
+        np.divide(total, finite.sum(axis=1), out=nan.copy(), where=any_finite),
+        np.where(finite, what.fitness, -math.inf).max(axis=1),
+        what.told.gradient_norm,
+        np.sqrt((theta * theta).sum(axis=1)),
+        what.told.sigma,
+        what.told.lr,
+        (theta != 0).sum(axis=1),
+        used.sum(axis=1),
+        used[:, : setup.task.n_real].sum(axis=1),
+        np.divide(on_real, on_all, out=nan.copy(), where=(on_all > 0) & noisy),
+        what.told.not_finite,
+        after.diverged,
+    )
+    return [
+        {name: _number(value) for name, value in zip(COLUMNS, row, strict=True)}
+        for row in zip(*(np.asarray(column).tolist() for column in columns), strict=True)
+    ]
 
 
-def evaluation_record(fleet: Fleet, run: int, score: float, setup: Setup) -> Record:
-    """Return the record of an evaluation of a run's policy as it is now.
+def evaluation_records(fleet: Fleet, scores: np.ndarray, setup: Setup) -> dict[int, Record]:
+    """Return the records of an evaluation of the policies as they are now, by run, where there is a score.
 
     `noise_leak` is the distractors' share in the variance of the first layer; `segments` are the L1 norms of the
     weights that read the real inputs, then of those that read each further stretch of as many distractors.
     """
-    weights, n_real = setup.policy.input_weights(fleet.state.theta[run : run + 1])[0], setup.task.n_real
-    used = (weights != 0).any(axis=0)
-    spread = 1.0 if setup.of(run).config.policy.normalise else fleet.moments.std[run] ** 2
-    effect = (weights**2).sum(axis=0) * spread
-    noisy, total = n_real < setup.policy.inputs, effect.sum()
-    norms = np.add.reduceat(np.abs(weights).sum(axis=0), np.arange(0, setup.policy.inputs, n_real))
-    values = (
-        fleet.state.seed[run],
-        fleet.state.generation[run],
-        fleet.steps[run],
-        score,
-        used.sum(),
-        used[:n_real].sum(),
-        effect[n_real:].sum() / total if noisy and total else math.nan,
+    runs, n_real = np.flatnonzero(~np.isnan(scores)), setup.task.n_real
+    weights = setup.policy.input_weights(fleet.state.theta[runs])
+    normalises = np.array([setup.of(int(run)).config.policy.normalise for run in runs], bool)
+    spread = np.where(normalises[:, None], 1.0, fleet.moments.std[runs] ** 2)
+    effect = (weights**2).sum(axis=1) * spread
+    total, used = effect.sum(axis=1), (weights != 0).any(axis=1)
+    leak = np.full(len(runs), math.nan)
+    if n_real < setup.policy.inputs:
+        np.divide(effect[:, n_real:].sum(axis=1), total, out=leak, where=total > 0)
+    norms = np.add.reduceat(np.abs(weights).sum(axis=1), np.arange(0, setup.policy.inputs, n_real), axis=1)
+    columns = (
+        fleet.state.seed[runs],
+        fleet.state.generation[runs],
+        fleet.steps[runs],
+        scores[runs],
+        used.sum(axis=1),
+        used[:, :n_real].sum(axis=1),
+        leak,
     )
-    record = {name: _number(value) for name, value in zip(EVALUATION_COLUMNS, values, strict=False)}
-    return {**record, "segments": " ".join(f"{norm:.4g}" for norm in norms)}
+    found = {}
+    for run, row, norm in zip(runs, zip(*(column.tolist() for column in columns), strict=True), norms, strict=True):
+        record = {name: _number(value) for name, value in zip(EVALUATION_COLUMNS, row, strict=False)}
+        found[int(run)] = {**record, "segments": " ".join(f"{value:.4g}" for value in norm)}
+    return found
 
 
 class Recorder:
@@ -165,9 +173,8 @@ class Recorder:
                     self._board.add_scalar(name, value, record["steps"])
 
 
-def _number(value: Any) -> int | float | None:
-    plain = value.item() if hasattr(value, "item") else value
-    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _tensorboard(folder: Path) -> Any:

@@ -22,6 +22,12 @@ PATIENCE = 0.7
 CHUNKS = 8
 """Pieces of work per thread on a CPU: enough that threads end together, few enough that starting one costs nothing."""
 
+OTHERS_LEFT = 0.75
+"""Share of a GPU's places that episodes of several engines take together: the rest is for the small kernels of their
+strategies, which would otherwise wait for episodes to end."""
+
+_counting = threading.Lock()
+
 Inputs = Callable[[int], Sequence[Any]]
 """The inputs of a kernel for the piece of work that begins at a row."""
 
@@ -226,12 +232,22 @@ class Cpu:
 
 
 class Cuda:
-    """A GPU through a stream of its own: several engines keep one GPU busy at a time."""
+    """A GPU through a stream of its own: several engines keep one GPU busy at a time.
+
+    Engines that are open side by side share its threads. A thread takes one episode after the other, so that all have
+    work until the end; if every episode had a thread of its own, those whose episode was short would hold their place
+    and do nothing.
+    """
 
     name = "cuda"
+    _open = 0
+    """How many there are now."""
 
     def __init__(self) -> None:
         import torch
+
+        with _counting:
+            Cuda._open += 1
 
         self._wp, self._torch = warp(), torch
         self._stream = torch.cuda.Stream()
@@ -279,7 +295,7 @@ class Cuda:
 
     def consume(self, kernel: Any, rows: int, block: int, inputs: Take) -> Any:
         """See `Device.consume`."""
-        threads = min(rows, self._most_threads())
+        threads = min(rows, self._threads(block))
         counter, work = self.zeros((1,), self._wp.int32), self.zeros((threads,), self._wp.int32)
         self._wp.launch(
             kernel,
@@ -303,11 +319,12 @@ class Cuda:
         theirs.wait_stream(self._stream)
         self._stream.wait_stream(theirs)
 
-    def _most_threads(self) -> int:
-        """How many threads the kernel's launch bounds let the GPU hold at a time."""
-        from nesht.engines.fused.kernel.episode import BLOCK, BLOCKS
+    def _threads(self, block: int) -> int:
+        """How many threads a kernel may have: its share of what its launch bounds let the GPU hold at a time."""
+        from nesht.engines.fused.kernel.episode import BLOCKS
 
-        return int(self._device.sm_count) * BLOCK * BLOCKS
+        blocks = int(self._device.sm_count) * BLOCKS
+        return block * (blocks if Cuda._open == 1 else max(1, int(OTHERS_LEFT * blocks / Cuda._open)))
 
     @contextmanager
     def mathematics(self) -> Iterator[None]:
@@ -318,3 +335,5 @@ class Cuda:
     def close(self) -> None:
         """See `Device.close`."""
         self._stream.synchronize()
+        with _counting:
+            Cuda._open -= 1
