@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from nesht.config import Config
@@ -45,7 +46,9 @@ def train_jobs(jobs: Sequence[Job], processes: int, progress: bool) -> None:
     if progress:
         print(f"in {len(shares)} processes, of which the first shows its share", file=sys.stderr)
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_work, args=(share, progress and i == 0)) for i, share in enumerate(shares)]
+    workers = [
+        context.Process(target=_work, args=(share, len(shares), progress and i == 0)) for i, share in enumerate(shares)
+    ]
     try:
         for worker in workers:
             worker.start()
@@ -82,8 +85,12 @@ def _train(jobs: Sequence[Job], progress: bool) -> None:
         train_many([job.config for job in new], outs=[job.place for job in new], progress=progress)
 
 
-def _work(jobs: Sequence[Job], progress: bool) -> None:
+def _work(jobs: Sequence[Job], processes: int, progress: bool) -> None:
     """Be one of the processes: a stop comes from the one that started them, once."""
+    if find_spec("warp"):
+        from nesht.engines.fused.device import Cuda
+
+        Cuda.processes = processes
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -28,8 +28,8 @@ from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, run_experiment
 from nesht.tasks.locomotion import LOCOMOTION
 
-DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 48, 1, 24, 6, 2, 5
-FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013, 1014)
+DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 40, 1, 20, 5, 2, 4
+FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013)
 SCREEN, FINAL = (5, 20), (5, 10, 20)
 
 Draw = dict[str, Any]

@@ -241,7 +241,9 @@ class Cuda:
 
     name = "cuda"
     _open = 0
-    """How many there are now."""
+    """How many there are now in this process."""
+    processes = 1
+    """How many processes like this one use the GPU."""
 
     def __init__(self) -> None:
         import torch
@@ -324,7 +326,8 @@ class Cuda:
         from nesht.engines.fused.kernel.episode import BLOCKS
 
         blocks = int(self._device.sm_count) * BLOCKS
-        return block * (blocks if Cuda._open == 1 else max(1, int(OTHERS_LEFT * blocks / Cuda._open)))
+        engines = Cuda._open * Cuda.processes
+        return block * (blocks if engines == 1 else max(1, int(OTHERS_LEFT * blocks / engines)))
 
     @contextmanager
     def mathematics(self) -> Iterator[None]:
