@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from nesht.strategy.perturb import Array, Population
@@ -16,10 +17,20 @@ CHUNK = 16
 """Directions per partial sum. A constant, not an option: changing it changes the last bits of every run."""
 
 
-def chunks(population: Population) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) over the directions of a population."""
-    for start in range(0, population.n_directions, CHUNK):
-        yield start, min(start + CHUNK, population.n_directions)
+AHEAD = 1 << 25
+"""Numbers that are made at a time on a device, where starting to make some takes longer than making them."""
+
+
+def chunks(population: Population) -> Iterator[tuple[int, int, Array]]:
+    """Yield (start, stop, directions start..stop) over the directions of a population."""
+    last, size = population.n_directions, CHUNK
+    if not isinstance(population.theta, np.ndarray):
+        size = max(1, AHEAD // (CHUNK * population.theta.shape[0] * population.theta.shape[1])) * CHUNK
+    for first in range(0, last, size):
+        made = population.directions(first, min(first + size, last))
+        for start in range(first, min(first + size, last), CHUNK):
+            stop = min(start + CHUNK, last)
+            yield start, stop, made[:, start - first : stop - first, :]
 
 
 def nes_gradient(population: Population, weights: Array) -> Array:
@@ -31,8 +42,8 @@ def nes_gradient(population: Population, weights: Array) -> Array:
     if population.mirrored:  # w+ * eps + w- * (-eps)
         weights = weights[:, 0::2] - weights[:, 1::2]
     total = xp.zeros_like(population.theta)
-    for start, stop in chunks(population):
-        total = total + xp.sum(weights[:, start:stop, None] * population.directions(start, stop), axis=1)
+    for start, stop, directions in chunks(population):
+        total = total + xp.sum(weights[:, start:stop, None] * directions, axis=1)
     return total / (population.n * population.sigma[:, None])
 
 
@@ -41,8 +52,8 @@ def per_member(population: Population, function: Callable[[Array], Array]) -> Ar
     xp = array_namespace(population.theta)
     centre, width = population.theta[:, None, :], population.width[:, None, :]
     parts = []
-    for start, stop in chunks(population):
-        step = width * population.directions(start, stop)
+    for _, _, directions in chunks(population):
+        step = width * directions
         values = function(centre + step)
         if population.mirrored:
             pairs = xp.stack([values, function(centre - step)], axis=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,8 +23,11 @@ from nesht.training.progress import ProgressDisplay
 from nesht.training.recorder import Record, Recorder, evaluation_records, records
 from nesht.training.setup import Setup
 
-AT_ONCE = 64
-"""Groups that share a GPU at a time, at most."""
+AT_ONCE = 6
+"""Groups that share a GPU at a time, at most: enough to fill it, few enough not to fight for Python's lock."""
+
+TURN = 1e-4
+"""Seconds after which a thread gives Python's lock to another; theirs are many short turns."""
 
 Callback = Callable[[Sequence[Record]], Any]
 
@@ -134,6 +138,8 @@ def run_groups(groups: Sequence[Group], progress: bool, callback: Callback | Non
             stack.enter_context(display)
         if len(groups) == 1:
             return run_generations(groups[0], display, callback, stop)
+        stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(TURN)
         with ThreadPoolExecutor(at_once, "nesht-group") as pool:
             futures = [pool.submit(run_generations, group, display, callback, stop) for group in groups]
             try:
