@@ -28,9 +28,13 @@ from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, run_experiment
 from nesht.tasks.locomotion import LOCOMOTION
 
-DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 24, 1, 12, 4, 2, 3
-FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013)
+DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 40, 2, 20, 5, 2, 4
+FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013, 1014, 1015)
 SCREEN, FINAL = (5, 20), (5, 10, 20)
+
+PATIENCE = 600
+"""Generations after which a trial ends, whatever is left of its steps: a robot that always falls at once would need
+thousands."""
 
 Draw = dict[str, Any]
 """One setting: what was drawn, by name."""
@@ -42,7 +46,7 @@ COMMON: dict[str, Sequence[Any]] = {
     "decay": (1.0, 0.3, 0.1),
     "normalise": (True, False),
     "common_randomness": ("none", "generation"),
-    "elite": (1.0, 0.5),
+    "elite": (1.0, 0.5, 0.25),
 }
 """The ranges of every method.
 
@@ -53,7 +57,7 @@ for plain SGD at the start, `decay` its end as a share of that.
 OWN: dict[str, dict[str, Sequence[Any]]] = {
     "NES-L1": {"penalty": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
     "ours": {
-        "beta": (0.9, 0.95),
+        "beta": (0.9, 0.95, "linear:0.8:0.95"),
         "memory": (0.9, 0.95, 0.98),
         "explore": (1.0, 0.5),
     },
@@ -80,6 +84,10 @@ def options_of(method: str, drawn: Draw) -> dict[str, Any]:
     first, last = (float(f"{lr:.2g}") for lr in (start, start * drawn["decay"]))
     chosen["lr"] = first if first == last else f"linear:{first}:{last}"
     return {**METHODS[method], **chosen}
+
+
+def _more(method: str, drawn: Draw) -> dict[str, Any]:
+    return {**options_of(method, drawn), "generations": PATIENCE}
 
 
 def first_draws(env: str, method: str) -> list[Draw]:
@@ -125,7 +133,7 @@ def cells(
 ) -> list[Cell]:
     """Return the cells of some trials at some noise ratios."""
     return [
-        cell(options, env, ratio, method, options_of(method, trials[env, method][trial]), trial=trial)
+        cell(options, env, ratio, method, _more(method, trials[env, method][trial]), trial=trial)
         for (env, method), numbers in which.items()
         for trial in numbers
         for ratio in ratios

@@ -95,21 +95,25 @@ class Fleet:
 
 
 def progress(fleet: Fleet, setup: Setup) -> np.ndarray:
-    """Return how much of its budget each run has used, in [0, 1], by steps and generations (not by the clock)."""
-    spent = np.zeros(len(fleet))
+    """Return how far each run is, in [0, 1]: by its budget in steps, or else in generations (never by the clock)."""
     if setup.budget.steps is not None:
-        spent = np.maximum(spent, fleet.steps / setup.budget.steps)
+        return np.minimum(fleet.steps / setup.budget.steps, 1.0)
     if setup.budget.generations is not None:
-        spent = np.maximum(spent, fleet.state.generation / setup.budget.generations)
-    return np.minimum(spent, 1.0)
+        return np.minimum(fleet.state.generation / setup.budget.generations, 1.0)
+    return np.zeros(len(fleet))
 
 
 def done(fleet: Fleet, setup: Setup) -> np.ndarray:
     """Return which runs have used up their budget."""
-    over = progress(fleet, setup) >= 1.0
-    if setup.budget.seconds is not None:
-        over |= fleet.seconds >= setup.budget.seconds
-    return np.asarray(over)
+    budget, over = setup.budget, np.zeros(len(fleet), bool)
+    for used, limit in (
+        (fleet.steps, budget.steps),
+        (fleet.state.generation, budget.generations),
+        (fleet.seconds, budget.seconds),
+    ):
+        if limit is not None:
+            over |= used >= limit
+    return over
 
 
 @dataclass(frozen=True)
