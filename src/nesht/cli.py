@@ -208,8 +208,6 @@ class Experiment:
     """Where the fused engine runs."""
     threads: int = 0
     """Threads; 0 is one per core."""
-    processes: int = 0
-    """Processes that share the runs, each with these threads; 0 is one on a CPU, up to eight on a GPU."""
     out: Path | None = None
     """The folder of the results (default: results/NAME-PRESET); runs that are in it are not run again."""
     work: Path = Path("runs/experiments")
@@ -227,12 +225,11 @@ class Experiment:
         out = self.out or Path("results") / f"{self.name}-{self.preset}"
         work, command = self.work / out.name, _command()
         if self.name == "tuning":
-            tune(options, out, work, command, self.processes)
+            tune(options, out, work, command)
         else:
             experiment = EXPERIMENTS[self.name]
             seeds = parse_seeds(self.seeds or experiment.seeds)
-            cells = experiment.cells(options)
-            results = run_experiment(cells, seeds, out, work, command, experiment.segments, self.processes)
+            results = run_experiment(experiment.cells(options), seeds, out, work, command, experiment.segments)
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
         print(f"Look at it with: nesht report {out}")
 
@@ -275,7 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments == ["--version"]:
         print(f"nesht {__version__}")
         return
-    sys.path.insert(0, os.getcwd())  # so that --env module:function finds a module in the current folder
+    sys.path.append(os.getcwd())  # so that --env module:function finds a module in the current folder
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a cluster sends before it kills: stop like Ctrl-C
     try:
         _parse(arguments).execute()

@@ -59,7 +59,7 @@ def test_results_are_written_and_not_computed_again(tmp_path: Path, monkeypatch:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("nothing was missing")
 
-    monkeypatch.setattr("nesht.experiments.shares.train_many", refuse)
+    monkeypatch.setattr("nesht.experiments.runner.train_many", refuse)
     again = run_experiment(cells, [0, 1], tmp_path / "out", tmp_path / "elsewhere", "test", progress=False)
     assert [dict(row, batch=0) for row in again.runs] == [
         {k: str(v) for k, v in row.items()} | {"batch": 0} for row in first.runs
@@ -93,10 +93,10 @@ def test_what_was_interrupted_goes_on_to_the_same_end(tmp_path: Path, monkeypatc
 
         api.train_many(configs, callback=callback, **options)
 
-    monkeypatch.setattr("nesht.experiments.shares.train_many", stop_early)
+    monkeypatch.setattr("nesht.experiments.runner.train_many", stop_early)
     with pytest.raises(KeyboardInterrupt):
         run_experiment(quick_cells(), [0], tmp_path / "out", tmp_path / "w2", "a", progress=False)
-    monkeypatch.setattr("nesht.experiments.shares.train_many", api.train_many)
+    monkeypatch.setattr("nesht.experiments.runner.train_many", api.train_many)
     after = run_experiment(quick_cells(), [0], tmp_path / "out", tmp_path / "w2", "b", progress=False)
     measures = ("method", "score", "steps", "recovery", "noise_leak")
     assert [[str(row[m]) for m in measures] for row in after.runs] == [
@@ -143,17 +143,10 @@ def test_the_whole_search_runs_and_goes_on_where_it_was(tmp_path: Path, monkeypa
         monkeypatch.setattr(tuning, name, value)
     options = Options(("Hopper-v4",), 10, "tuned", {**QUICK, "eval_every": 1_000_000})
     monkeypatch.setitem(tuning.COMMON, "n", (4,))
-    tuning.tune(options, tmp_path / "out", tmp_path / "work", "a", 1)
+    tuning.tune(options, tmp_path / "out", tmp_path / "work", "a")
     found = (tmp_path / "out" / "chosen.toml").read_text()
     assert set(tomllib.loads(found)["Hopper"]) == set(METHODS)
     (tmp_path / "out" / "chosen.toml").unlink()
-    tuning.tune(options, tmp_path / "out", tmp_path / "work", "b", 1)
+    tuning.tune(options, tmp_path / "out", tmp_path / "work", "b")
     assert (tmp_path / "out" / "chosen.toml").read_text() == found
     assert {entry["command"] for entry in Results.read(tmp_path / "out").about} == {"a"}
-
-
-def test_several_processes_give_the_same_results(tmp_path: Path) -> None:
-    one = run_experiment(quick_cells(), [0, 1], tmp_path / "one", tmp_path / "w1", "a", progress=False)
-    two = run_experiment(quick_cells(), [0, 1], tmp_path / "two", tmp_path / "w2", "a", processes=2, progress=False)
-    measures = ("method", "seed", "score", "steps", "recovery")
-    assert [[row[m] for m in measures] for row in one.runs] == [[row[m] for m in measures] for row in two.runs]

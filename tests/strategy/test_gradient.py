@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nesht.strategy import Population
-from nesht.strategy.gradient import CHUNK, nes_gradient, per_member
+from nesht.strategy.gradient import CHUNK, member_norms, nes_gradient
 
 Maker = Callable[[Any], Any]
 
@@ -124,8 +124,12 @@ def test_the_gradient_of_a_run_has_the_same_bits_in_any_fleet(array: Maker, d: i
 
 @pytest.mark.parametrize("n", [2, 2 * CHUNK, 2 * CHUNK + 6])
 @pytest.mark.parametrize("mirrored", [True, False])
-def test_a_function_applied_per_member_sees_every_member_in_order(array: Maker, n: int, mirrored: bool) -> None:
+@pytest.mark.parametrize("explore", [None, 0.25])
+def test_the_norms_are_those_of_every_member_in_order(
+    array: Maker, n: int, mirrored: bool, explore: float | None
+) -> None:
     theta = np.random.default_rng(n).standard_normal((2, 3))
-    population = Population(array(theta), array([0.1, 0.7]), np.array([1, 2]), np.array([3, 4]), n, mirrored)
-    seen = np.asarray(per_member(population, lambda members: members[:, :, 1]))
-    assert (seen == np.asarray(population.members())[:, :, 1]).all()
+    reach = None if explore is None else array([[1.0, explore, 1.0], [explore, 1.0, 1.0]])
+    population = Population(array(theta), array([0.1, 0.7]), np.array([1, 2]), np.array([3, 4]), n, mirrored, reach)
+    norms = np.abs(np.asarray(population.members())).sum(axis=2)
+    np.testing.assert_allclose(np.asarray(member_norms(population)), norms, rtol=1e-13)

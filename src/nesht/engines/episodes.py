@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from nesht import keys
 from nesht.policies.moments import Moments, Normaliser
-from nesht.strategy.perturb import Array, DirectionSource, Population
+from nesht.strategy.perturb import Population, Source
 
 
 @dataclass(frozen=True)
@@ -114,25 +113,14 @@ class Outcomes:
 
 
 class Engine(Protocol):
-    """Runs episodes. The same episodes give the same outcomes, to the bit, however they are spread over workers.
+    """Runs episodes. The same episodes give the same outcomes, to the bit, however they are spread over workers."""
 
-    What has a body here is for engines on a device of their own; the others inherit it.
-    """
-
-    directions: DirectionSource | None = None
+    source: Source | None = None
     """Where perturbations come from; None is `keys`."""
 
     def run(self, episodes: Episodes) -> Outcomes:
         """Run all episodes and return their outcomes."""
         ...
-
-    def upload(self, array: np.ndarray) -> Array:
-        """Return an array of the kind that the strategy's mathematics shall use."""
-        return array
-
-    def mathematics(self) -> AbstractContextManager[None]:
-        """Return the context in which that mathematics shall run."""
-        return nullcontext()
 
     def close(self) -> None:
         """Free what the engine holds."""

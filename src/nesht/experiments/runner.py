@@ -27,10 +27,10 @@ from typing import Any
 
 from nesht import __version__
 from nesht.experiments.design import Cell
-from nesht.experiments.shares import Job, train_jobs
 from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
 from nesht.storage import write_file
+from nesht.training.api import resume, train_many
 from nesht.training.folder import SUMMARY, is_run, read_config
 
 Row = dict[str, Any]
@@ -84,13 +84,11 @@ def run_experiment(
     work: Path,
     command: str,
     segments: bool = False,
-    processes: int = 1,
     progress: bool = True,
 ) -> Results:
     """Train what is missing of all cells and seeds, and write it down; also after Ctrl-C, with what is finished.
 
-    With `segments`, evaluations keep the weights of every stretch of inputs. The results do not depend on `processes`;
-    0 is one on a CPU, several on a GPU.
+    With `segments`, evaluations keep the weights of every stretch of inputs.
     """
     results = Results.read(out)
     have = {(row["digest"], int(row["seed"])) for row in results.runs}
@@ -99,24 +97,30 @@ def run_experiment(
     print(f"{total - len(missing)} of {total} runs are there; {len(missing)} to go", file=sys.stderr)
     places = {(cell.digest(), seed): work / cell.name / f"seed-{seed}" for cell, seed in missing}
     try:
-        train_jobs(_jobs(missing, places), processes, progress)
+        _train(missing, places, progress)
     finally:
         _collect(results, missing, places, command, segments)
     return results
 
 
-def _jobs(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path]) -> list[Job]:
-    """Return what there is to train: runs that were interrupted, and new ones."""
-    jobs: list[Job] = []
+def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path], progress: bool) -> None:
+    """Go on with runs that were interrupted, then train the new ones."""
+    new: list[tuple[Cell, int]] = []
+    begun: list[Path] = []
     for cell, seed in missing:
         place = places[cell.digest(), seed]
-        begun = is_run(place)
-        if begun and Cell(cell.labels, read_config(place)).digest() != cell.digest():  # left by other settings
+        if not is_run(place):
+            new.append((cell, seed))
+        elif Cell(cell.labels, read_config(place)).digest() != cell.digest():  # left by other settings
             shutil.rmtree(place)
-            begun = False
-        if not (place / SUMMARY).exists():
-            jobs.append(Job(cell.config.change(seed=seed), place, begun))
-    return jobs
+            new.append((cell, seed))
+        elif not (place / SUMMARY).exists():
+            begun.append(place)
+    if begun:
+        resume(begun, progress=progress)
+    if new:
+        configs = [cell.config.change(seed=seed) for cell, seed in new]
+        train_many(configs, outs=[places[cell.digest(), seed] for cell, seed in new], progress=progress)
 
 
 def _collect(

@@ -32,7 +32,7 @@ DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 40, 2, 20, 5, 2, 4
 FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013, 1014, 1015)
 SCREEN, FINAL = (5, 20), (5, 10, 20)
 
-PATIENCE = 600
+PATIENCE = 400
 """Generations after which a trial ends, whatever is left of its steps: a robot that always falls at once would need
 thousands."""
 
@@ -151,7 +151,7 @@ def ranked(results: Results, env: str, method: str, seeds: Sequence[int]) -> lis
     return sorted(means, reverse=True)
 
 
-def tune(options: Options, out: Path, work: Path, command: str, processes: int = 0) -> None:
+def tune(options: Options, out: Path, work: Path, command: str) -> None:
     """Run all rounds and write what was chosen to `chosen.toml`; what is in `out` is not run again."""
     pairs = [(env, method) for env in options.envs for method in METHODS]
 
@@ -161,7 +161,7 @@ def tune(options: Options, out: Path, work: Path, command: str, processes: int =
         """Run some trials; returns the results of this search up to here, whatever else is in the folder."""
         made = cells(options, trials, which, ratios)
         digests.update(each.digest() for each in made)
-        results = run_experiment(made, seeds, out, work, command, processes=processes)
+        results = run_experiment(made, seeds, out, work, command)
         return replace(results, runs=[row for row in results.runs if row["digest"] in digests])
 
     trials: Trials = {pair: first_draws(*pair) for pair in pairs}

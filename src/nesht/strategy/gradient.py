@@ -6,9 +6,8 @@ computed which chunk, and memory does not grow with the population.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from nesht.strategy.perturb import Array, Population
@@ -17,20 +16,10 @@ CHUNK = 16
 """Directions per partial sum. A constant, not an option: changing it changes the last bits of every run."""
 
 
-AHEAD = 1 << 25
-"""Numbers that are made at a time on a device, where starting to make some takes longer than making them."""
-
-
-def chunks(population: Population) -> Iterator[tuple[int, int, Array]]:
-    """Yield (start, stop, directions start..stop) over the directions of a population."""
-    last, size = population.n_directions, CHUNK
-    if not isinstance(population.theta, np.ndarray):
-        size = max(1, AHEAD // (CHUNK * population.theta.shape[0] * population.theta.shape[1])) * CHUNK
-    for first in range(0, last, size):
-        made = population.directions(first, min(first + size, last))
-        for start in range(first, min(first + size, last), CHUNK):
-            stop = min(start + CHUNK, last)
-            yield start, stop, made[:, start - first : stop - first, :]
+def chunks(population: Population) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) over the directions of a population."""
+    for start in range(0, population.n_directions, CHUNK):
+        yield start, min(start + CHUNK, population.n_directions)
 
 
 def nes_gradient(population: Population, weights: Array) -> Array:
@@ -38,25 +27,34 @@ def nes_gradient(population: Population, weights: Array) -> Array:
 
     `weights` is (runs, n): the shaped fitness of every member, averaged over its rollouts.
     """
-    xp = array_namespace(population.theta)
     if population.mirrored:  # w+ * eps + w- * (-eps)
         weights = weights[:, 0::2] - weights[:, 1::2]
+    return _combined(population, weights) / (population.n * population.sigma[:, None])
+
+
+def _combined(population: Population, weights: Array) -> Array:
+    """Return the sum of the directions, each times its weight."""
+    if population.source is not None:
+        return population.source.combine(population, weights)
+    xp = array_namespace(population.theta)
     total = xp.zeros_like(population.theta)
-    for start, stop, directions in chunks(population):
-        total = total + xp.sum(weights[:, start:stop, None] * directions, axis=1)
-    return total / (population.n * population.sigma[:, None])
+    for start, stop in chunks(population):
+        total = total + xp.sum(weights[:, start:stop, None] * population.directions(start, stop), axis=1)
+    return total
 
 
-def per_member(population: Population, function: Callable[[Array], Array]) -> Array:
-    """Apply `function` from (runs, m, d) to (runs, m) to all members, chunk by chunk; returns (runs, n)."""
+def member_norms(population: Population) -> Array:
+    """Return the L1 norm of every member, (runs, n)."""
+    if population.source is not None:
+        return population.source.norms(population)
     xp = array_namespace(population.theta)
     centre, width = population.theta[:, None, :], population.width[:, None, :]
     parts = []
-    for _, _, directions in chunks(population):
-        step = width * directions
-        values = function(centre + step)
+    for start, stop in chunks(population):
+        step = width * population.directions(start, stop)
+        norms = xp.sum(xp.abs(centre + step), axis=2)
         if population.mirrored:
-            pairs = xp.stack([values, function(centre - step)], axis=2)
-            values = xp.reshape(pairs, (pairs.shape[0], -1))
-        parts.append(values)
+            pairs = xp.stack([norms, xp.sum(xp.abs(centre - step), axis=2)], axis=2)
+            norms = xp.reshape(pairs, (pairs.shape[0], -1))
+        parts.append(norms)
     return xp.concat(parts, axis=1)

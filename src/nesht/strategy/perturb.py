@@ -7,12 +7,11 @@ its number) alone, so any worker can make any one of them without the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace, device, to_device
+from array_api_compat import array_namespace, device
 
 from nesht import keys
 
@@ -20,8 +19,20 @@ Array = Any
 """An array of any array-API library; NumPy and torch are tested."""
 
 
-DirectionSource = Callable[[np.ndarray, np.ndarray, int, int, int], Array]
-"""(seed, generation, start, stop, d) -> directions start..stop of every run, (runs, stop - start, d)."""
+class Source(Protocol):
+    """Makes directions by other means than `keys` and NumPy, and what is computed from all of them."""
+
+    def directions(self, seed: np.ndarray, generation: np.ndarray, start: int, stop: int, d: int) -> np.ndarray:
+        """Return directions start..stop of every run, (runs, stop - start, d)."""
+        ...
+
+    def combine(self, population: Population, weights: np.ndarray) -> np.ndarray:
+        """Return the sum of the directions, each times its weight of (runs, n_directions): (runs, d)."""
+        ...
+
+    def norms(self, population: Population) -> np.ndarray:
+        """Return the L1 norm of every member, (runs, n)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -42,8 +53,8 @@ class Population:
     """Whether members come in pairs with opposite perturbations."""
     reach: Array | None = None
     """(runs, d): how far each parameter is perturbed, as a share of sigma; None is all the way."""
-    source: DirectionSource | None = None
-    """Makes the directions, on the device where theta is; None is NumPy's Philox from `keys`."""
+    source: Source | None = None
+    """Makes the directions; None is NumPy's Philox from `keys`."""
 
     @property
     def n_directions(self) -> int:
@@ -59,8 +70,9 @@ class Population:
     def direction(self, run: int, number: int) -> np.ndarray:
         """Return direction `number` of a run, (d,) float64, from its key alone."""
         if self.source is not None:
-            made = self.source(self.seed[run : run + 1], self.generation[run : run + 1], number, number + 1, self._d)
-            return np.asarray(to_device(made[0, 0, :], "cpu"), dtype=np.float64)
+            one = slice(run, run + 1)
+            made = self.source.directions(self.seed[one], self.generation[one], number, number + 1, self._d)
+            return np.asarray(made[0, 0, :], dtype=np.float64)
         key = keys.pack(self.seed[run], self.generation[run], number)
         return keys.generator(key, keys.Stream.PERTURBATION).standard_normal(self._d)
 
@@ -72,7 +84,8 @@ class Population:
         """Return directions start..stop of every run, (runs, stop - start, d), as the kind of array theta is."""
         xp = array_namespace(self.theta)
         if self.source is not None:
-            return xp.astype(self.source(self.seed, self.generation, start, stop, self._d), self.theta.dtype)
+            made = self.source.directions(self.seed, self.generation, start, stop, self._d)
+            return xp.asarray(made, dtype=self.theta.dtype, device=device(self.theta))
         eps = [[self.direction(run, j) for j in range(start, stop)] for run in range(len(self.seed))]
         return xp.asarray(np.array(eps), dtype=self.theta.dtype, device=device(self.theta))
 

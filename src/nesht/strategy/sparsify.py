@@ -21,7 +21,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from nesht.errors import UserError
-from nesht.strategy.gradient import per_member
+from nesht.strategy.gradient import member_norms
 from nesht.strategy.perturb import Array, Population
 from nesht.strategy.units import Units, largest
 
@@ -103,12 +103,7 @@ class L1Penalty(NoSparsity):
 
     def penalty(self, population: Population) -> Array | float:
         """See `Sparsifier.penalty`."""
-
-        def l1(members: Array) -> Array:
-            xp = array_namespace(members)
-            return xp.sum(xp.abs(members), axis=2)
-
-        return per_run(self.strength, population.theta) * per_member(population, l1)
+        return per_run(self.strength, population.theta) * member_norms(population)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,12 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from array_api_compat import to_device
 
 from nesht import keys
 from nesht.engines import Engine, Episodes, Outcomes
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.saved import Policy
 from nesht.strategy import Population, State, Told
-from nesht.strategy.perturb import Array
 from nesht.training.setup import Setup
 
 RECENT = 10
@@ -140,9 +138,7 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
     cost = np.array([setup.of(run).config.strategy.step_cost for run in range(len(fleet))])[:, None, None]
     steps = outcomes.steps[:n_trained].reshape(shape)
     fitness = _finite_mean(outcomes.fitness[:n_trained].reshape(shape) - cost * setup.task.mask.share * steps)
-    with engine.mathematics():
-        state, told = strategy.tell(_uploaded(fleet.state, engine), population, engine.upload(fitness), spent)
-        state, told = _map(_download, state), _map(_download, told)
+    state, told = strategy.tell(fleet.state, population, fitness, spent)
     score = _scores(outcomes, n_trained, evaluated[0], len(fleet))
     after = replace(
         fleet,
@@ -171,19 +167,8 @@ def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, np.ndar
 
 
 def _ask(state: State, setup: Setup, engine: Engine, spent: np.ndarray) -> Population:
-    """Return the members to evaluate, on the engine's device."""
-    with engine.mathematics():
-        return replace(setup.strategy.ask(_uploaded(state, engine), spent), source=engine.directions)
-
-
-def _uploaded(state: State, engine: Engine) -> State:
-    """Return the state with its arrays on the engine's device; seeds and generations stay here."""
-    arrays = {name: engine.upload(getattr(state, name)) for name in ("theta", "dense", "first", "second")}
-    return replace(state, **arrays)
-
-
-def _download(array: Array) -> np.ndarray:
-    return np.asarray(array if isinstance(array, np.ndarray) else to_device(array, "cpu"))
+    """Return the members to evaluate, with the engine's directions."""
+    return replace(setup.strategy.ask(state, spent), source=engine.source)
 
 
 _Names = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -23,7 +23,7 @@ from nesht.training.progress import ProgressDisplay
 from nesht.training.recorder import Record, Recorder, evaluation_records, records
 from nesht.training.setup import Setup
 
-AT_ONCE = 6
+AT_ONCE = 12
 """Groups that share a GPU at a time, at most: enough to fill it, few enough not to fight for Python's lock."""
 
 TURN = 1e-4

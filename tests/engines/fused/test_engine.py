@@ -71,7 +71,7 @@ def test_an_episode_depends_on_all_of_its_key(episodes: Callable) -> None:
 def test_the_members_that_run_are_those_that_the_strategy_sees(episodes: Callable, mirrored: bool) -> None:
     task, policy, asked = episodes("Hopper-v4", n=6, sigma=0.3, limit=10, mask=RewardMask())
     engine = make_engine(task, policy, RuntimeOptions("fused", "cpu", threads=1))
-    population = replace(asked.population, mirrored=mirrored, source=engine.directions)
+    population = replace(asked.population, mirrored=mirrored, source=engine)
     ran = engine.run(replace(asked, population=population))
     # The same parameters, each as the policy of a run of its own; the key of the episodes stays.
     theta = population.members()[0]

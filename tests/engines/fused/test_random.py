@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from nesht.engines.fused.device import load, warp
 from nesht.engines.fused.engine import FusedEngine
 from nesht.policies.network import Network
+from nesht.strategy import Population
 from nesht.tasks.task import Task
 
 KNOWN = {  # key and counter -> numbers, from the test vectors of Random123
@@ -85,6 +87,24 @@ def test_directions_differ_wherever_a_part_of_the_key_does(engine: FusedEngine) 
     keys = [(seed, generation) for seed in (0, 1, 2**31) for generation in (0, 1, 2**31)]
     made = directions(engine, [seed for seed, _ in keys], [generation for _, generation in keys], 0, 100, 8)
     assert len(np.unique(made)) > made.size - 5  # in single precision two numbers may be the same by chance
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+@pytest.mark.parametrize("d", [3, 9])
+def test_sums_and_norms_are_those_of_the_directions(engine: FusedEngine, d: int, mirrored: bool) -> None:
+    rng = np.random.default_rng(d)
+    theta, reach = rng.standard_normal((3, d)), rng.uniform(0.1, 1, (3, d))
+    seeds, generations = np.array([5, 6, 2**32 - 1]), np.array([0, 9, 2**32 - 1])
+    population = Population(theta, np.array([0.1, 0.5, 2.0]), seeds, generations, 40, mirrored, reach, source=engine)
+    eps = population.directions(0, population.n_directions)
+    weights = rng.standard_normal(eps.shape[:2])
+    expected = (weights[:, :, None] * eps).sum(axis=1)
+    np.testing.assert_allclose(engine.combine(population, weights), expected, rtol=1e-12, atol=1e-12)
+    alone = replace(population, theta=theta[1:2], sigma=population.sigma[1:2], seed=seeds[1:2])
+    alone = replace(alone, generation=generations[1:2], reach=reach[1:2])
+    assert np.array_equal(engine.combine(alone, weights[1:2])[0], engine.combine(population, weights)[1])
+    norms = np.abs(population.members()).sum(axis=2)
+    np.testing.assert_allclose(engine.norms(population), norms, rtol=1e-5)  # members are made in single precision
 
 
 def test_directions_are_uncorrelated(engine: FusedEngine) -> None:

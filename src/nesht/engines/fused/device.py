@@ -120,16 +120,12 @@ class Device(Protocol):
         """Return the values of a Warp array once all that was launched is done."""
         ...
 
-    def upload(self, array: np.ndarray) -> Any:
-        """Return an array for the strategy's mathematics on this device."""
-        ...
-
     def native(self, array: Any) -> Any:
-        """Return a Warp array as an array for the strategy's mathematics."""
+        """Return a Warp array as what people use on the device, NumPy's or torch's, without a copy."""
         ...
 
-    def spread(self, kernel: Any, rows: int, width: tuple[int, ...], inputs: Inputs) -> None:
-        """Launch a kernel over rows (and further dimensions)."""
+    def spread(self, kernel: Any, rows: int, inputs: Inputs) -> None:
+        """Launch a kernel over rows."""
         ...
 
     def consume(self, kernel: Any, rows: int, block: int, inputs: Take) -> Any:
@@ -177,20 +173,15 @@ class Cpu:
         """See `Device.get`."""
         return np.asarray(array.numpy())
 
-    def upload(self, array: np.ndarray) -> Any:
-        """See `Device.upload`."""
-        return array
-
     def native(self, array: Any) -> Any:
         """See `Device.native`."""
         return array.numpy()
 
-    def spread(self, kernel: Any, rows: int, width: tuple[int, ...], inputs: Inputs) -> None:
+    def spread(self, kernel: Any, rows: int, inputs: Inputs) -> None:
         """See `Device.spread`."""
 
         def piece(start: int, stop: int) -> None:
-            dim = (stop - start, *width)
-            self._wp.launch(kernel, dim, inputs=inputs(start), device="cpu", record_tape=False)
+            self._wp.launch(kernel, stop - start, inputs=inputs(start), device="cpu", record_tape=False)
 
         self._share(rows, piece)
 
@@ -241,9 +232,7 @@ class Cuda:
 
     name = "cuda"
     _open = 0
-    """How many there are now in this process."""
-    processes = 1
-    """How many processes like this one use the GPU."""
+    """How many there are now."""
 
     def __init__(self) -> None:
         import torch
@@ -283,17 +272,13 @@ class Cuda:
         with self._torch.cuda.stream(self._stream):
             return np.asarray(self._wp.to_torch(array).cpu().numpy())
 
-    def upload(self, array: np.ndarray) -> Any:
-        """See `Device.upload`."""
-        return self._torch.as_tensor(array).to("cuda")
-
     def native(self, array: Any) -> Any:
         """See `Device.native`."""
         return self._wp.to_torch(array)
 
-    def spread(self, kernel: Any, rows: int, width: tuple[int, ...], inputs: Inputs) -> None:
+    def spread(self, kernel: Any, rows: int, inputs: Inputs) -> None:
         """See `Device.spread`."""
-        self._wp.launch(kernel, (rows, *width), inputs=inputs(0), stream=self._warp_stream, record_tape=False)
+        self._wp.launch(kernel, rows, inputs=inputs(0), stream=self._warp_stream, record_tape=False)
 
     def consume(self, kernel: Any, rows: int, block: int, inputs: Take) -> Any:
         """See `Device.consume`."""
@@ -326,14 +311,7 @@ class Cuda:
         from nesht.engines.fused.kernel.episode import BLOCKS
 
         blocks = int(self._device.sm_count) * BLOCKS
-        engines = Cuda._open * Cuda.processes
-        return block * (blocks if engines == 1 else max(1, int(OTHERS_LEFT * blocks / engines)))
-
-    @contextmanager
-    def mathematics(self) -> Iterator[None]:
-        """Run torch's work on this stream."""
-        with self._torch.cuda.stream(self._stream):
-            yield
+        return block * (blocks if Cuda._open == 1 else max(1, int(OTHERS_LEFT * blocks / Cuda._open)))
 
     def close(self) -> None:
         """See `Device.close`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -18,7 +17,9 @@ from nesht import keys
 from nesht.engines.episodes import Engine, Episodes, Outcomes
 from nesht.engines.fused.device import Cpu, Cuda, Device, compiling, load, warp
 from nesht.engines.fused.planar import PlanarModel, read_planar
+from nesht.errors import UserError
 from nesht.policies.network import Network
+from nesht.strategy.perturb import Population, Source
 from nesht.tasks.locomotion import Locomotion
 from nesht.tasks.task import Task
 
@@ -49,6 +50,7 @@ class FusedEngine(Engine):
             raise ValueError(f"the fused engine has no kernel for {task.name}")
         self._wp = warp()
         self._task, self._policy, self._body = task, policy, task.locomotion
+        self.source: Source = self
         self._device: Device = Cuda() if device == "cuda" else Cpu(threads)
         self._real = {"single": self._wp.float32, "double": self._wp.float64}[precision]
         self._linear = noise != "drawn" and not policy.hidden
@@ -76,11 +78,11 @@ class FusedEngine(Engine):
         if count == 0:
             return outcomes
         population, began = episodes.population, time.perf_counter()
-        run = device.put(episodes.run, wp.int32)
-        names = (population.seed, population.generation, episodes.luck, episodes.rollout)
-        seed, generation, luck, rollout = (device.put(np.asarray(name, np.uint32), wp.uint32) for name in names)
+        seed, generation = self._names(population.seed, population.generation)
+        who = device.put(np.stack([episodes.run, *_signed(episodes)]), wp.int32)
+        lot = device.put(np.stack([episodes.luck, episodes.rollout]).astype(np.uint32), wp.uint32)
         mean, scale = self._normaliser(episodes)
-        policy = self._policies(episodes, run, seed, generation, mean, scale)
+        policy = self._policies(population, [who[i] for i in range(3)], seed, generation, mean, scale)
         result = device.zeros((count, 4), self._real)
         shift, total, squares = (device.zeros((count, n_seen), self._real) for _ in range(3))
         mask, limit = self._task.mask, self._task.time_limit or self._body.time_limit
@@ -88,7 +90,7 @@ class FusedEngine(Engine):
 
         def inputs(counter: Any, stop: int, work: Any) -> list[Any]:
             rules = [limit, distractors, mask.keep, mask.every]
-            episode = [run, seed, generation, luck, rollout, counter, stop]
+            episode = [who[0], seed, generation, lot[0], lot[1], counter, stop]
             return [policy, mean, scale, *episode, *rules, result, shift, total, squares, work]
 
         began = self._clock("policies", began)
@@ -122,51 +124,70 @@ class FusedEngine(Engine):
         mean, scale = (normaliser.mean, normaliser.scale) if normaliser else (np.zeros(shape), np.ones(shape))
         return self._device.put(mean, self._real), self._device.put(scale, self._real)
 
-    def _policies(self, episodes: Episodes, run: Any, seed: Any, generation: Any, mean: Any, scale: Any) -> Any:
-        """Make the policies of all episodes on the device, ready for the kernel."""
-        wp, device, population, count = self._wp, self._device, episodes.population, len(episodes)
-        member = np.asarray(episodes.member, np.int64)
-        own = member == keys.EVALUATION
-        number = np.where(own, 0, member // 2 if population.mirrored else member)
-        sign = np.where(own, 0, 1 - 2 * (member % 2) if population.mirrored else 1)
-        number_, sign_ = device.put(number, wp.int32), device.put(sign, wp.int32)
+    def _policies(
+        self, population: Population, who: list[Any], seed: Any, generation: Any, mean: Any, scale: Any
+    ) -> Any:
+        """Make the policies of all episodes on the device for the kernel; `who` is their run, number and sign."""
+        device, run, count = self._device, who[0], who[0].shape[0]
         theta, width = device.put(population.theta, self._real), device.put(population.width, self._real)
         members = device.zeros((count, self._policy.size), self._real)
-        common = [theta, width, seed, generation, run, number_, sign_]
-        blocks = -(-self._policy.size // 4)
-        device.spread(self._members.members, count, (blocks,), lambda first: [*common, first, members])
+        common = [theta, width, seed, generation, *who]
+        rows = count * -(-self._policy.size // 4)
+        if rows >= 2**31:
+            raise UserError(f"{count} policies of {self._policy.size} weights are too many at a time; use a smaller n.")
+        device.spread(self._members.members, rows, lambda first: [*common, first, members])
         if not self._linear:
             return members
         motors, features = self._policy.outputs, self._policy.inputs
         folded = device.zeros((count, (self._n_real + 1) * motors + motors * (motors + 1) // 2), self._real)
         shape = [features, self._n_real, int(self._policy.bias)]
-        device.spread(self._members.fold, count, (), lambda first: [members, mean, scale, run, first, *shape, folded])
+        device.spread(self._members.fold, count, lambda first: [members, mean, scale, run, first, *shape, folded])
         return folded
 
-    def directions(self, seed: np.ndarray, generation: np.ndarray, start: int, stop: int, d: int) -> Any:
-        """Return directions start..stop of every run, (runs, stop - start, d), made on the device."""
-        wp, device = self._wp, self._device
-        out = device.zeros((len(seed), stop - start, d), self._real)
-        seeds, generations = (device.put(np.asarray(x, np.uint32), wp.uint32) for x in (seed, generation))
-        width = (stop - start, -(-d // 4))
+    def directions(self, seed: np.ndarray, generation: np.ndarray, start: int, stop: int, d: int) -> np.ndarray:
+        """See `Source.directions`."""
+        device, shape = self._device, (len(seed), stop - start, d)
+        out = device.zeros(shape, self._real)
+        names = self._names(seed, generation)
+        rows = shape[0] * shape[1] * -(-d // 4)
+        device.spread(self._members.directions, rows, lambda first: [*names, start, first, out])
+        return device.get(out)
 
-        def inputs(first: int) -> list[Any]:
-            return [seeds[first:], generations[first:], start, out[first:]]
+    def combine(self, population: Population, weights: np.ndarray) -> np.ndarray:
+        """See `Source.combine`."""
+        wp, device, shape = self._wp, self._device, population.theta.shape
+        out, given = device.zeros(shape, wp.float64), device.put(weights, wp.float64)
+        names = self._names(population.seed, population.generation)
+        rows = shape[0] * -(-shape[1] // 4)
+        device.spread(self._members.combine, rows, lambda first: [*names, given, first, out])
+        return device.get(out)
 
-        device.spread(self._members.directions, len(seed), width, inputs)
-        return device.native(out)
+    def norms(self, population: Population) -> np.ndarray:
+        """See `Source.norms`."""
+        wp, device, runs = self._wp, self._device, len(population.seed)
+        sides = 2 if population.mirrored else 1
+        out = device.zeros((runs, population.n_directions, sides), wp.float64)
+        names = self._names(population.seed, population.generation)
+        theta, width = device.put(population.theta, self._real), device.put(population.width, self._real)
+        rows = runs * population.n_directions
+        device.spread(self._members.norms, rows, lambda first: [*names, theta, width, first, out])
+        return device.get(out).reshape(runs, -1)
 
-    def upload(self, array: np.ndarray) -> Any:
-        """Return an array for the strategy's mathematics."""
-        return self._device.upload(array)
-
-    def mathematics(self) -> AbstractContextManager[None]:
-        """Return the context in which the strategy's mathematics shall run."""
-        return self._device.mathematics() if isinstance(self._device, Cuda) else nullcontext()
+    def _names(self, seed: np.ndarray, generation: np.ndarray) -> list[Any]:
+        return [self._device.put(np.asarray(x, np.uint32), self._wp.uint32) for x in (seed, generation)]
 
     def close(self) -> None:
         """Free the device."""
         self._device.close()
+
+
+def _signed(episodes: Episodes) -> tuple[np.ndarray, np.ndarray]:
+    """Return the direction of every episode's member, and its sign: 0 for the policy itself."""
+    member = np.asarray(episodes.member, np.int64)
+    own = member == keys.EVALUATION
+    if not episodes.population.mirrored:
+        return np.where(own, 0, member), np.where(own, 0, 1)
+    return np.where(own, 0, member // 2), np.where(own, 0, 1 - 2 * (member % 2))
 
 
 @cache

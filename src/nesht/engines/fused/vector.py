@@ -101,7 +101,7 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
         self._episode, self._time = self._device.put(np.zeros(n), wp.uint32), self._device.zeros((n,), wp.int32)
         self._guess = self._device.zeros(self._guess.shape, self._real)
         state = [self._qpos, self._qvel, self._seen]
-        self._device.spread(self._start, n, (), lambda first: [self._seeds, self._episode, first, *state])
+        self._device.spread(self._start, n, lambda first: [self._seeds, self._episode, first, *state])
         self._device.meet()
         return self._out(self._seen), {}
 
@@ -123,7 +123,6 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
         device.spread(
             self._advance,
             self.num_envs,
-            (),
             lambda first: [self._seeds, self._episode, first, *rules, action, *state],
         )
         device.meet()

@@ -18,23 +18,91 @@ def four_of_direction(seed: wp.uint32, generation: wp.uint32, number: int, block
 
 
 def build_directions(precision: str) -> wp.Kernel:
-    """Return the kernel that writes directions first, first + 1, ... of every run, four numbers a thread."""
+    """Return the kernel that writes directions start, start + 1, ... of every run, four numbers a thread."""
     real = PRECISIONS[precision]
 
     @wp.kernel(name=f"directions_{precision}", module="unique", enable_backward=False)
     def directions(
         seed: wp.array(dtype=wp.uint32),
         generation: wp.array(dtype=wp.uint32),
+        start: int,
         first: int,
         out: wp.array3d(dtype=real),
     ):
-        run, number, block = wp.tid()
-        z = four_of_direction(seed[run], generation[run], first + number, block)
+        row = first + wp.tid()
+        blocks = (out.shape[2] + 3) // 4
+        block = row % blocks
+        number = (row // blocks) % out.shape[1]
+        run = row // (blocks * out.shape[1])
+        z = four_of_direction(seed[run], generation[run], start + number, block)
         for m in range(4):
             if 4 * block + m < out.shape[2]:
                 out[run, number, 4 * block + m] = real(z[m])
 
     return directions
+
+
+def build_combine() -> wp.Kernel:
+    """Return the kernel that adds up all directions of every run, each times its weight; four numbers a thread."""
+    double = wp.float64
+
+    @wp.kernel(name="combine", module="unique", enable_backward=False)
+    def combine(
+        seed: wp.array(dtype=wp.uint32),
+        generation: wp.array(dtype=wp.uint32),
+        weights: wp.array2d(dtype=double),
+        first: int,
+        out: wp.array2d(dtype=double),
+    ):
+        row = first + wp.tid()
+        blocks = (out.shape[1] + 3) // 4
+        block = row % blocks
+        run = row // blocks
+        total = wp.vec4d()
+        for number in range(weights.shape[1]):
+            z = four_of_direction(seed[run], generation[run], number, block)
+            for m in range(4):
+                total[m] += weights[run, number] * double(z[m])
+        for m in range(4):
+            if 4 * block + m < out.shape[1]:
+                out[run, 4 * block + m] = total[m]
+
+    return combine
+
+
+def build_norms(precision: str) -> wp.Kernel:
+    """Return the kernel that writes the L1 norm of every member, one direction a thread: of theta + width eps, and of
+    theta - width eps if `out` has a place for it.
+    """
+    real, double = PRECISIONS[precision], wp.float64
+
+    @wp.kernel(name=f"norms_{precision}", module="unique", enable_backward=False)
+    def norms(
+        seed: wp.array(dtype=wp.uint32),
+        generation: wp.array(dtype=wp.uint32),
+        theta: wp.array2d(dtype=real),
+        width: wp.array2d(dtype=real),
+        first: int,
+        out: wp.array3d(dtype=double),
+    ):
+        row = first + wp.tid()
+        number = row % out.shape[1]
+        run = row // out.shape[1]
+        plus = double(0.0)
+        minus = double(0.0)
+        for block in range((theta.shape[1] + 3) // 4):
+            z = four_of_direction(seed[run], generation[run], number, block)
+            for m in range(4):
+                i = 4 * block + m
+                if i < theta.shape[1]:
+                    step = width[run, i] * real(z[m])
+                    plus += double(wp.abs(theta[run, i] + step))
+                    minus += double(wp.abs(theta[run, i] - step))
+        out[run, number, 0] = plus
+        if out.shape[2] > 1:
+            out[run, number, 1] = minus
+
+    return norms
 
 
 def build_members(precision: str) -> wp.Kernel:
@@ -56,8 +124,10 @@ def build_members(precision: str) -> wp.Kernel:
         first: int,
         out: wp.array2d(dtype=real),
     ):
-        row, block = wp.tid()
-        e = first + row
+        row = first + wp.tid()
+        blocks = (out.shape[1] + 3) // 4
+        block = row % blocks
+        e = row // blocks
         r = run[e]
         z = four_of_direction(seed[r], generation[r], number[e], block)
         for m in range(4):
@@ -133,5 +203,9 @@ def build_fold(precision: str, motors: int) -> wp.Kernel:
 def build_all(precision: str, motors: int) -> SimpleNamespace:
     """Return all kernels of this file."""
     return SimpleNamespace(
-        directions=build_directions(precision), members=build_members(precision), fold=build_fold(precision, motors)
+        directions=build_directions(precision),
+        combine=build_combine(),
+        norms=build_norms(precision),
+        members=build_members(precision),
+        fold=build_fold(precision, motors),
     )
