@@ -6,6 +6,7 @@ import dataclasses
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -67,8 +68,8 @@ class StrategyOptions:
     """How fitness becomes weights."""
     elite: float = 1.0
     """Share of the directions that count, those with the best member, in (0, 1]."""
-    explore: float = 1.0
-    """How far weights that are zero are perturbed, as a share of sigma, in (0, 1]."""
+    explore: float | str = 1.0
+    """How far weights that are zero are perturbed, as a share of sigma, in (0, 1]; a number or kind:start:end."""
     step_cost: float = 0.0
     """Subtracted from training's reward for every step: 1 cancels a survival bonus of 1 (scores never change)."""
     common_randomness: Literal["none", "pair", "generation"] = "none"
@@ -200,11 +201,16 @@ def check_kinds(config: Config) -> None:
     """Check every option against its annotation; raises UserError for the first that does not fit."""
     for section in fields(config):
         options = getattr(config, section.name)
-        hints = get_type_hints(type(options))
+        hints = _hints(type(options))
         for option in fields(options):
             value, hint = getattr(options, option.name), hints[option.name]
             if not _fits(value, hint):
                 raise UserError(f"{option.name} must be {_words(hint)}, got {value!r}.")
+
+
+@cache
+def _hints(options: Any) -> dict[str, Any]:
+    return get_type_hints(options)
 
 
 def _fits(value: Any, hint: Any) -> bool:

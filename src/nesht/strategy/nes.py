@@ -24,7 +24,7 @@ from nesht.strategy.optimisers import SGD, Optimiser
 from nesht.strategy.perturb import Array, Population
 from nesht.strategy.schedules import PerRun, Schedule
 from nesht.strategy.shaping import SHAPINGS, elite
-from nesht.strategy.sparsify import NoSparsity, Sparsifier, per_run
+from nesht.strategy.sparsify import NoSparsity, Sparsifier
 from nesht.strategy.units import Units
 
 
@@ -76,10 +76,10 @@ class Strategy:
     """Draw perturbations in pairs of opposite sign."""
     shaping: str = "standardize"
     """A key of `SHAPINGS`."""
+    explore: Schedule | PerRun | float | str = 1.0
+    """How far parameters that are zero are perturbed, as a share of sigma."""
     elite: float | np.ndarray = 1.0
     """Share of the directions that count, those with the best member; one number, or one per run."""
-    explore: float | np.ndarray = 1.0
-    """How far the parameters that are zero are perturbed, as a share of sigma; one number, or one per run."""
     optimiser: Optimiser = field(default_factory=SGD)
     """How the gradient becomes a step."""
     weight_decay: float = 0.0
@@ -100,9 +100,11 @@ class Strategy:
                 return
             if not (min(schedule.start, schedule.end) > 0 and np.isfinite([schedule.start, schedule.end]).all()):
                 raise UserError(f"{name} must stay positive, got {schedule.start} to {schedule.end}.")
-        for name in ("elite", "explore"):
-            if not 0 < getattr(self, name) <= 1:
-                raise UserError(f"{name} must lie in (0, 1], got {getattr(self, name)}.")
+        explore = self._schedule("explore")
+        assert isinstance(explore, Schedule)
+        for name, value in (("elite", self.elite), ("explore", explore.start), ("explore", explore.end)):
+            if not 0 < value <= 1:
+                raise UserError(f"{name} must lie in (0, 1], got {value}.")
         beta = self._schedule("beta")
         assert isinstance(beta, Schedule)
         if not (0 <= beta.start < 1 and 0 <= beta.end < 1):
@@ -132,9 +134,9 @@ class Strategy:
         """Return the members to evaluate; progress, (runs,) in [0, 1], is how much of the budget is spent."""
         xp = array_namespace(state.theta)
         sigma = self._like(state.theta, self._schedule("sigma").at(progress))
-        reach = None
-        if np.any(np.asarray(self.explore) != 1):
-            share = per_run(np.broadcast_to(self.explore, len(state.seed)), state.theta)
+        explore, reach = self._schedule("explore").at(progress), None
+        if np.any(explore != 1):
+            share = self._like(state.theta, explore)[:, None]
             reach = xp.where(state.theta != 0, xp.ones_like(state.theta), share)
         return Population(state.theta, sigma, state.seed, state.generation, self.n, self.mirrored, reach)
 
@@ -192,10 +194,9 @@ def together(strategies: Sequence[Strategy]) -> Strategy:
     first = strategies[0]
     numbers: dict[str, Any] = {
         name: PerRun(tuple(Schedule.parse(getattr(one, name), name) for one in strategies))
-        for name in ("sigma", "lr", "beta")
+        for name in ("sigma", "lr", "beta", "explore")
     }
-    for name in ("elite", "explore"):
-        numbers[name] = np.array([getattr(one, name) for one in strategies])
+    numbers["elite"] = np.array([one.elite for one in strategies])
     sparsifier = first.sparsifier
     for name in ("memory", "strength"):
         if hasattr(sparsifier, name):

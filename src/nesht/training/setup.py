@@ -156,7 +156,8 @@ def _budget(config: Config) -> Budget:
     if limits == (None, None, None):
         return Budget(DEFAULT_STEPS, None, None)
     moving = any(
-        not Schedule.parse(getattr(config.strategy, name), name).is_constant for name in ("lr", "sigma", "beta")
+        not Schedule.parse(getattr(config.strategy, name), name).is_constant
+        for name in ("lr", "sigma", "beta", "explore")
     )
     if moving and options.steps is None and options.generations is None:
         raise UserError("a schedule needs a budget in steps or generations: progress in wall time is not repeatable.")
