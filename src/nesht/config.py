@@ -6,7 +6,6 @@ import dataclasses
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -197,20 +196,18 @@ def read_options(path: Path) -> dict[str, Any]:
     return options
 
 
+_HINTS = {section.name: get_type_hints(section.default_factory) for section in fields(Config)}
+
+
 def check_kinds(config: Config) -> None:
     """Check every option against its annotation; raises UserError for the first that does not fit."""
     for section in fields(config):
         options = getattr(config, section.name)
-        hints = _hints(type(options))
+        hints = _HINTS[section.name]
         for option in fields(options):
             value, hint = getattr(options, option.name), hints[option.name]
             if not _fits(value, hint):
                 raise UserError(f"{option.name} must be {_words(hint)}, got {value!r}.")
-
-
-@cache
-def _hints(options: Any) -> dict[str, Any]:
-    return get_type_hints(options)
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -33,6 +33,8 @@ def made_up(folder: Path, name: str) -> Path:
                     "steps": step,
                     "score": score * step / 1e7,
                     "noise_leak": 0.5,
+                    "features_used": 20,
+                    "real_features_used": 9,
                     "segments": SEGMENTS,
                 }
                 results.evaluations.append({**cell.labels, **row})
@@ -93,3 +95,26 @@ def test_what_is_no_result_gets_a_sentence(tmp_path: Path) -> None:
     made_up(tmp_path, "table1").rename(tmp_path / "other")
     with pytest.raises(UserError, match="begins with the experiment's name"):
         write_report([tmp_path / "other"], tmp_path / "report.html")
+
+
+def test_the_papers_claims_are_counted(tmp_path: Path) -> None:
+    write_report([made_up(tmp_path, "table1")], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "over NES in 9 of 9 rows (intervals apart in 9, and apart the other way round in 0)" in page
+    # NES scores 1000 to 1020 in the made-up results; every number of the paper for it is smaller
+    assert "NES: the paper&#x27;s number is below ours" in page or "NES: the paper's number is below ours" in page
+    assert "HalfCheetah-v4 x5 (1010 against 819.2)" in page
+
+
+def test_scores_over_all_tasks_are_multiples_of_the_papers_best() -> None:
+    from nesht.report.claims import across_tasks
+
+    runs = [
+        {"env": f"{env}-v4", "noise": noise, "method": "ours", "score": 2 * max(row), "seed": seed}
+        for (env, noise), row in TABLE.items()
+        for seed in range(2)
+    ]
+    ours, none = across_tasks(runs, ["ours", "NES"])
+    assert ours is not None
+    assert ours.value == pytest.approx(2)
+    assert none is None

@@ -11,6 +11,7 @@ import numpy as np
 
 from nesht.errors import UserError
 from nesht.experiments.statistics import mean
+from nesht.tasks.locomotion import LOCOMOTION
 
 Row = dict[str, Any]
 COLOURS = {"NES": "#8a8f98", "NES-L1": "#c08a2d", "NESHT": "#2d6cc0", "ours": "#1b8a6b"}
@@ -55,6 +56,16 @@ def select(rows: Iterable[Row], **labels: Any) -> list[Row]:
 def values(rows: Iterable[Row], name: str) -> list[float]:
     """Return the numbers of a column, without empty ones."""
     return [float(row[name]) for row in rows if row.get(name) not in ("", None)]
+
+
+def with_recovery(evaluations: Iterable[Row]) -> list[Row]:
+    """Return evaluations with `recovery`: kept real inputs out of as many as could be kept."""
+    reals = {env: len(body.feature_names()) for env, body in LOCOMOTION.items()}
+    rows = []
+    for row in evaluations:
+        most = min(int(row["features_used"]), reals.get(row["env"], 0))
+        rows.append({**row, "recovery": int(row["real_features_used"]) / most if most else ""})
+    return rows
 
 
 def over_steps(evaluations: Sequence[Row], name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

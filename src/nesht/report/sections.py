@@ -12,7 +12,8 @@ from nesht.experiments.methods import METHODS
 from nesht.experiments.paper import COLUMNS, best, published
 from nesht.experiments.runner import Results
 from nesht.experiments.statistics import Estimate, interquartile_mean, mean, probability_of_improvement
-from nesht.report.plots import Figure, curves, heatmaps, lines, select, values
+from nesht.report.claims import across_tasks, against_the_paper, thresholding_helps
+from nesht.report.plots import Figure, curves, heatmaps, lines, select, values, with_recovery
 
 Row = dict[str, Any]
 ORDER = tuple(reversed(METHODS))
@@ -86,12 +87,22 @@ def table1(results: Results) -> Section:
         table(["task", *ORDER, *rl], rows),
         "<p>Mean of the last 10 evaluations over seeds, with a 95 % bootstrap interval. Numbers marked as the paper's "
         "were read from its Table 1 and not measured here.</p>",
+        "<h3>All tasks together</h3><p>Every score as a multiple of the best column of the paper's table on that task, "
+        "averaged over tasks; seeds are drawn again within each task (stratified bootstrap).</p>",
+        table(["", *ORDER], [["mean", *(interval(e, 2) if e else "" for e in across_tasks(runs, ORDER))]]),
+        f"<h3>The paper's claims</h3><p>{thresholding_helps(runs)}</p>{against_the_paper(runs)}",
         "<h3>How often does a run of ours beat one of theirs?</h3>",
         table(["task", *RIVALS], chances),
         "<h3>Which inputs are kept</h3><p>Recovery: kept real inputs, out of as many as could be kept. Leak: share of "
         "the action's variance that comes from noise.</p>",
         table(["task", *METHODS], kept),
         curves(results.evaluations, "score", "curves", "Score over training; bands are 95 % intervals over seeds."),
+        curves(
+            with_recovery(results.evaluations),
+            "recovery",
+            "recovery",
+            "Real inputs kept, out of as many as could be, over training.",
+        ),
         curves(
             results.evaluations, "noise_leak", "leak", "Share of the action's variance that is noise, over training."
         ),

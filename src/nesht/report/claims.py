@@ -1,0 +1,83 @@
+"""What a table of results says about the paper's claims, computed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nesht.experiments.methods import METHODS
+from nesht.experiments.paper import COLUMNS, best, published
+from nesht.experiments.statistics import Estimate, mean, stratified_mean
+from nesht.report.plots import select, values
+
+Row = dict[str, Any]
+
+WHY = {
+    "paper": "The trainer is the authors' as far as they describe it; what they leave open (the start, how often and "
+    "how long policies are evaluated, the version of the environments, whether noise is drawn at every step) is ours.",
+    "tuned": "Every method has settings that a search chose for it, instead of the authors' one setting for all: plain "
+    "SGD on standardised fitness and mirrored sampling instead of Adam on ranks, and shared randomness, normalised "
+    "features or no survival bonus in training where that helped the method.",
+}
+"""Why our numbers differ from the paper's, by preset."""
+
+
+def task_scores(runs: Sequence[Row], method: str) -> dict[tuple[str, float], list[float]]:
+    """Return the scores of a method by task, (environment, noise ratio)."""
+    tasks: dict[tuple[str, float], list[float]] = {}
+    for row in select(runs, method=method):
+        tasks.setdefault((row["env"], float(row["noise"])), []).extend(values([row], "score"))
+    return {task: scores for task, scores in tasks.items() if scores}
+
+
+def across_tasks(runs: Sequence[Row], methods: Sequence[str]) -> list[Estimate | None]:
+    """Return the mean over tasks of each method's score, as a multiple of the paper's best column."""
+    found: list[Estimate | None] = []
+    for method in methods:
+        tasks = {task: scores for task, scores in task_scores(runs, method).items() if published(*task, "NES")}
+        shares = [[score / best(*task)[1] for score in scores] for task, scores in tasks.items()]
+        found.append(stratified_mean(shares) if shares else None)
+    return found
+
+
+def thresholding_helps(runs: Sequence[Row]) -> str:
+    """Return whether the paper's rule beats vanilla NES and NES-L1 under the same tuning, as a sentence."""
+    rule, sentences = task_scores(runs, "NESHT"), []
+    for rival in ("NES", "NES-L1"):
+        theirs = task_scores(runs, rival)
+        both = [(mean(rule[task]), mean(theirs[task])) for task in rule if task in theirs]
+        higher = sum(a.value > b.value for a, b in both)
+        apart, against = sum(a.above(b) for a, b in both), sum(b.above(a) for a, b in both)
+        sentences.append(
+            f"over {rival} in {higher} of {len(both)} rows (intervals apart in {apart}, and apart the other way "
+            f"round in {against})"
+        )
+    return "The paper reports its rule, NESHT, above every rival ES in all rows. Here NESHT is ahead " + (
+        " and ".join(sentences) + "."
+    )
+
+
+def against_the_paper(runs: Sequence[Row]) -> str:
+    """Return how each method's scores compare with the paper's for it, and why they differ, as HTML."""
+    items = []
+    for method in (m for m in METHODS if m in COLUMNS):
+        above, below, within = [], [], 0
+        for (env, noise), scores in task_scores(runs, method).items():
+            theirs, ours = published(env, noise, method), mean(scores)
+            if theirs is None:
+                continue
+            name = f"{env} x{noise:g} ({ours.value:.0f} against {theirs:g})"
+            if ours.low > theirs:
+                above.append(name)
+            elif ours.high < theirs:
+                below.append(name)
+            else:
+                within += 1
+        parts = [f"within our interval in {within}"] if within else []
+        parts += [f"below ours: {', '.join(above)}"] if above else []
+        parts += [f"above ours: {', '.join(below)}"] if below else []
+        if parts:
+            items.append(f"<li>{method}: the paper's number is {'; '.join(parts)}.</li>")
+    presets = dict.fromkeys(row.get("preset", "") for row in runs)
+    why = " ".join(WHY[preset] for preset in presets if preset in WHY)
+    return f"<ul>{''.join(items)}</ul><p>Why: {why}</p>" if items else ""
