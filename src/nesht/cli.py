@@ -192,7 +192,7 @@ class Bench:
 class Experiment:
     """Run one of the paper's experiments, or what is missing of it: nesht experiment table1 --seeds 0-1."""
 
-    name: tyro.conf.Positional[Literal["table1", "heatmap", "ablation", "prune-once", "clean", "tuning"]]
+    name: tyro.conf.Positional[Literal["table1", "heatmap", "ablation", "prune-once", "clean", "cross-check", "tuning"]]
     """Which one."""
     seeds: str | None = None
     """0-19, or 0,3,5 (default: the experiment's own, 20 for most)."""
@@ -200,6 +200,10 @@ class Experiment:
     """Environment steps of every run."""
     env: tuple[str, ...] = ()
     """Only these environments (default: HalfCheetah-v4, Hopper-v4 and Walker2d-v4)."""
+    noise: tuple[int, ...] = ()
+    """Only these noise ratios (default: all that the experiment asks for)."""
+    method: tuple[Literal["NES", "NES-L1", "NESHT", "ours"], ...] = ()
+    """Only these methods (default: all that the experiment compares)."""
     preset: Literal["tuned", "paper"] = "tuned"
     """Settings of the methods: the authors' trainer, or what the search chose for each of them."""
     engine: Literal["auto", "fused", "batch"] = "auto"
@@ -229,7 +233,15 @@ class Experiment:
         else:
             experiment = EXPERIMENTS[self.name]
             seeds = parse_seeds(self.seeds or experiment.seeds)
-            results = run_experiment(experiment.cells(options), seeds, out, work, command, experiment.segments)
+            cells = [
+                cell
+                for cell in experiment.cells(options)
+                if (not self.noise or cell.labels["noise"] in self.noise)
+                and (not self.method or cell.labels["method"] in self.method)
+            ]
+            if not cells:
+                raise UserError(f"{self.name} has no cell with that environment, noise and method.")
+            results = run_experiment(cells, seeds, out, work, command, experiment.segments)
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
         print(f"Look at it with: nesht report {out}")
 

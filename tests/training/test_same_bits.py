@@ -91,6 +91,8 @@ def test_a_run_is_the_same_beside_runs_with_other_numbers(options: dict[str, Any
     base = nesht.Config().change(**{**few, "engine": "batch", "generations": None, "steps": 1500}, **options)
     changes: list[dict[str, Any]] = [{"lr": 0.01}, {"sigma": 0.05}, {"lr": "linear:0.01:0.001", "seed": 4}]
     changes += [
+        {"elite": 0.5},
+        {"explore": 0.3, "step_cost": 0.5},
         {"normalise": True},
         {"common_randomness": "generation"},
         {"normalise": True, "common_randomness": "pair"},

@@ -52,6 +52,15 @@ def clean(options: Options) -> list[Cell]:
     return ceiling + beyond
 
 
+def cross_check(options: Options) -> list[Cell]:
+    """Return ours on two engines: the fused kernel and C MuJoCo."""
+    return [
+        cell(options, env, 10, "ours", {"engine": engine, "device": "auto"}, engine=engine)
+        for env in options.envs
+        for engine in ("fused", "batch")
+    ]
+
+
 EXPERIMENTS = {
     each.name: each
     for each in (
@@ -61,6 +70,7 @@ EXPERIMENTS = {
         Experiment(
             "prune-once", "Is thresholding after every update needed, or is once at the end enough?", prune_once
         ),
+        Experiment("cross-check", "Does C MuJoCo lead to the same scores as the fused engine?", cross_check, "0-4"),
         Experiment("clean", "How much of the score without noise survives, and how far does it go?", clean),
     )
 }

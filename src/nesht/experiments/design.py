@@ -34,6 +34,8 @@ class Cell:
         sections = self.config.change(seed=0).sections()
         runtime = sections.pop("runtime")
         sections["runtime"] = {name: runtime[name] for name in ("precision", "noise")}
+        if "engine" in self.labels:  # here the question is where
+            sections["runtime"]["engine"] = self.labels["engine"]
         return hashlib.sha256(repr(sections).encode()).hexdigest()[:12]
 
 

@@ -175,6 +175,21 @@ def clean(results: Results) -> Section:
     return Section("Without noise, and with much more", "", parts)
 
 
+def cross_check(results: Results) -> Section:
+    """Return the scores of two engines side by side."""
+    rows, agree = [], 0
+    for env, noise in tasks(results.runs):
+        here = select(results.runs, env=env, noise=noise)
+        fused, batch = (values(select(here, engine=engine), "score") for engine in ("fused", "batch"))
+        if fused and batch:
+            a, b = mean(fused), mean(batch)
+            agree += not (a.above(b) or b.above(a))
+            seeds = f"{len(fused)}, {len(batch)}"
+            rows.append([_task(env, noise), interval(a), interval(b), seeds])
+    lead = f"The intervals of the two engines overlap in {agree} of {len(rows)} tasks."
+    return Section("Two engines", lead, [table(["task", "fused", "batch (C MuJoCo)", "seeds"], rows)])
+
+
 def tuning(results: Results) -> Section:
     """Return the best trials of the search."""
     rows = []
@@ -194,6 +209,7 @@ SECTIONS: dict[str, Callable[[Results], Section]] = {
     "ablation": ablation,
     "prune-once": prune_once,
     "clean": clean,
+    "cross-check": cross_check,
     "tuning": tuning,
 }
 assert set(EXPERIMENTS) <= set(SECTIONS)
