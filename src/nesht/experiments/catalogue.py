@@ -46,8 +46,11 @@ def prune_once(options: Options) -> list[Cell]:
 
 
 def clean(options: Options) -> list[Cell]:
-    """Return the methods with no noise at all, as the ceiling, and with more noise than the paper's."""
-    ceiling = [cell(options, env, 0, method) for env in options.envs for method in METHODS]
+    """Return the methods with no noise at all, as the ceiling, and with more noise than the paper's.
+
+    Without noise there is nothing to cut: the thresholds keep everything.
+    """
+    ceiling = [cell(options, env, 0, method, {"beta": 0.0}) for env in options.envs for method in METHODS]
     beyond = [cell(options, env, ratio, "ours") for env in options.envs for ratio in (*RATIOS, 50, 100)]
     return ceiling + beyond
 

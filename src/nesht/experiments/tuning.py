@@ -28,7 +28,7 @@ from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, run_experiment
 from nesht.tasks.locomotion import LOCOMOTION
 
-DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 40, 2, 20, 5, 2, 4
+DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 32, 2, 16, 4, 2, 4
 FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013, 1014, 1015)
 SCREEN, FINAL = (5, 20), (5, 10, 20)
 
@@ -42,7 +42,7 @@ Draw = dict[str, Any]
 COMMON: dict[str, Sequence[Any]] = {
     "n": (64, 128, 256),
     "sigma": (0.01, 0.02, 0.04),
-    "rate": (0.003, 0.0045, 0.0065, 0.01),
+    "rate": (0.002, 0.003, 0.0045, 0.0065, 0.01),
     "decay": (1.0, 0.3, 0.1),
     "normalise": (True, False),
     "common_randomness": ("none", "generation"),
@@ -57,7 +57,7 @@ for plain SGD at the start, `decay` its end as a share of that.
 OWN: dict[str, dict[str, Sequence[Any]]] = {
     "NES-L1": {"penalty": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
     "ours": {
-        "beta": (0.9, 0.95, "linear:0.8:0.95"),
+        "beta": (0.9, 0.95, "linear:0.98:0.9"),
         "memory": (0.9, 0.95, 0.98),
         "explore": (1.0, 0.5),
     },
