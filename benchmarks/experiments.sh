@@ -16,4 +16,4 @@ go() {
 
 go tuning || exit 1
 cp results/tuning-tuned/chosen.toml src/nesht/tuned.toml
-go table1 && go heatmap && go clean && go table1 --preset paper && go prune-once && go ablation
+go table1 && go heatmap && go clean && go table1 --preset paper && go limits && go prune-once && go ablation

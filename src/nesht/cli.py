@@ -192,7 +192,9 @@ class Bench:
 class Experiment:
     """Run one of the paper's experiments, or what is missing of it: nesht experiment table1 --seeds 0-1."""
 
-    name: tyro.conf.Positional[Literal["table1", "heatmap", "ablation", "prune-once", "clean", "cross-check", "tuning"]]
+    name: tyro.conf.Positional[
+        Literal["table1", "heatmap", "ablation", "prune-once", "clean", "limits", "cross-check", "tuning"]
+    ]
     """Which one."""
     seeds: str | None = None
     """0-19, or 0,3,5 (default: the experiment's own, 20 for most)."""

@@ -32,8 +32,8 @@ def test_every_cell_can_be_built_and_no_two_are_the_same(name: str, preset: str)
     assert len({each.name for each in cells}) == len(cells)
     for each in cells:
         setup = build(each.config)
-        assert setup.budget.steps == 10_000_000
-        assert setup.task.mask.keep == 0.1
+        assert setup.budget.steps == (3 if each.labels.get("change") == "three times the steps" else 1) * 10_000_000
+        assert setup.task.mask.keep == 0.1 or each.labels.get("change") == "every reward seen"
 
 
 def test_the_table_has_all_methods_on_all_tasks_of_the_paper() -> None:
@@ -64,6 +64,17 @@ def test_results_are_written_and_not_computed_again(tmp_path: Path, monkeypatch:
     assert [dict(row, batch=0) for row in again.runs] == [
         {k: str(v) for k, v in row.items()} | {"batch": 0} for row in first.runs
     ]
+
+
+def test_a_setting_under_two_names_is_run_once_and_reported_twice(tmp_path: Path) -> None:
+    one = quick_cells()[1]
+    cells = [Cell({**one.labels, "memory": 0.9}, one.config), Cell({**one.labels, "beta": 0.9}, one.config)]
+    results = run_experiment(cells, [0], tmp_path / "out", tmp_path / "work", "a", progress=False)
+    assert len(list((tmp_path / "work").rglob("summary.json"))) == 1
+    assert [row.get("memory") for row in results.runs] == [0.9, None]
+    assert results.runs[0]["score"] == results.runs[1]["score"]
+    again = run_experiment(cells, [0], tmp_path / "out", tmp_path / "elsewhere", "a", progress=False)
+    assert len(again.runs) == 2
 
 
 def test_another_budget_or_setting_is_another_run(tmp_path: Path) -> None:

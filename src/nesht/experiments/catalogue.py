@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from nesht.experiments.design import Cell, Experiment, Options, cell
+from typing import Any
+
+from nesht.experiments.design import STEPS, Cell, Experiment, Options, cell
 from nesht.experiments.methods import METHODS
 
 RATIOS = (5, 10, 20)
@@ -55,6 +57,35 @@ def clean(options: Options) -> list[Cell]:
     return ceiling + beyond
 
 
+CHANGES: dict[str, dict[str, Any]] = {
+    "as tuned": {},
+    "every reward seen": {"reward_keep": 1.0},
+    "survival bonus left in": {"step_cost": 0.0},
+    "all directions count": {"elite": 1.0},
+    "own luck for every member": {"common_randomness": "none"},
+    "features as they are": {"normalise": False},
+    "features normalised": {"normalise": True},
+    "three times the steps": {"steps": 3 * STEPS},
+}
+"""What may hold ours back, or carries it."""
+
+
+def limits(options: Options) -> list[Cell]:
+    """Return ours without noise, nothing cut, with one thing changed at a time: what holds the evolution strategy back?
+
+    Changes that change nothing about an environment's settings are left out.
+    """
+    cells: list[Cell] = []
+    for env in options.envs:
+        plain = cell(options, env, 0, "ours", {"beta": 0.0}).config
+        for name, change in CHANGES.items():
+            more = {**change, "steps": 3 * options.steps} if "steps" in change else change
+            made = cell(options, env, 0, "ours", {"beta": 0.0, **more}, change=name)
+            if not change or made.config != plain:
+                cells.append(made)
+    return cells
+
+
 def cross_check(options: Options) -> list[Cell]:
     """Return ours on two engines: the fused kernel and C MuJoCo."""
     return [
@@ -73,6 +104,7 @@ EXPERIMENTS = {
         Experiment(
             "prune-once", "Is thresholding after every update needed, or is once at the end enough?", prune_once
         ),
+        Experiment("limits", "What holds ours back when there is no noise?", limits, "0-9"),
         Experiment("cross-check", "Does C MuJoCo lead to the same scores as the fused engine?", cross_check, "0-4"),
         Experiment("clean", "How much of the score without noise survives, and how far does it go?", clean),
     )

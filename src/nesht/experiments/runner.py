@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from nesht import __version__
+from nesht.config import Config
 from nesht.experiments.design import Cell
 from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
@@ -69,6 +70,18 @@ class Results:
         about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else []
         return cls(folder, runs, evaluations, about)
 
+    def missing(self, cells: Sequence[Cell], seeds: Sequence[int]) -> list[tuple[Cell, int]]:
+        """Return the runs of these cells and seeds that are not there, under these labels and with these settings."""
+        there: dict[tuple[str, str], list[Row]] = {}
+        for row in self.runs:
+            there.setdefault((row["digest"], str(row["seed"])), []).append(row)
+
+        def known(cell: Cell, seed: int) -> bool:
+            rows = there.get((cell.digest(), str(seed)), [])
+            return any(all(str(row.get(name, "")) == str(value) for name, value in cell.labels.items()) for row in rows)
+
+        return [(cell, seed) for cell in cells for seed in seeds if not known(cell, seed)]
+
     def write(self) -> None:
         """Write all files, each all or nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -91,11 +104,12 @@ def run_experiment(
     With `segments`, evaluations keep the weights of every stretch of inputs.
     """
     results = Results.read(out)
-    have = {(row["digest"], int(row["seed"])) for row in results.runs}
-    missing = [(cell, seed) for cell in cells for seed in seeds if (cell.digest(), seed) not in have]
+    missing = results.missing(cells, seeds)
     total = len(cells) * len(seeds)
     print(f"{total - len(missing)} of {total} runs are there; {len(missing)} to go", file=sys.stderr)
-    places = {(cell.digest(), seed): work / cell.name / f"seed-{seed}" for cell, seed in missing}
+    places: dict[tuple[str, int], Path] = {}
+    for cell, seed in missing:  # cells with other labels may be the same setting, which is run once
+        places.setdefault((cell.digest(), seed), work / cell.name / f"seed-{seed}")
     try:
         _train(missing, places, progress)
     finally:
@@ -105,22 +119,20 @@ def run_experiment(
 
 def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path], progress: bool) -> None:
     """Go on with runs that were interrupted, then train the new ones."""
-    new: list[tuple[Cell, int]] = []
-    begun: list[Path] = []
+    new: dict[Path, Config] = {}
+    begun: dict[Path, None] = {}
     for cell, seed in missing:
         place = places[cell.digest(), seed]
-        if not is_run(place):
-            new.append((cell, seed))
-        elif Cell(cell.labels, read_config(place)).digest() != cell.digest():  # left by other settings
+        if is_run(place) and Cell(cell.labels, read_config(place)).digest() != cell.digest():  # left by other settings
             shutil.rmtree(place)
-            new.append((cell, seed))
+        if not is_run(place):
+            new[place] = cell.config.change(seed=seed)
         elif not (place / SUMMARY).exists():
-            begun.append(place)
+            begun[place] = None
     if begun:
-        resume(begun, progress=progress)
+        resume(list(begun), progress=progress)
     if new:
-        configs = [cell.config.change(seed=seed) for cell, seed in new]
-        train_many(configs, outs=[places[cell.digest(), seed] for cell, seed in new], progress=progress)
+        train_many(list(new.values()), outs=list(new), progress=progress)
 
 
 def _collect(

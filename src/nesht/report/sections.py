@@ -9,7 +9,7 @@ from typing import Any
 
 from nesht.experiments.catalogue import EXPERIMENTS
 from nesht.experiments.methods import METHODS
-from nesht.experiments.paper import COLUMNS, best, published
+from nesht.experiments.paper import ARS, COLUMNS, best, published
 from nesht.experiments.runner import Results
 from nesht.experiments.statistics import Estimate, interquartile_mean, mean, probability_of_improvement
 from nesht.report.claims import across_tasks, against_the_paper, thresholding_helps
@@ -175,6 +175,19 @@ def clean(results: Results) -> Section:
     return Section("Without noise, and with much more", "", parts)
 
 
+def limits(results: Results) -> Section:
+    """Return what each change does to the score without noise."""
+    changes = list(dict.fromkeys(row["change"] for row in results.runs))
+    envs = list(dict.fromkeys(row["env"] for row in results.runs))
+    rows = []
+    for change in changes:
+        cells = [values(select(results.runs, env=env, change=change), "score") for env in envs]
+        rows.append([change, *(interval(mean(scores)) if scores else "" for scores in cells)])
+    rows.append(["ARS, every reward seen (published)", *(_published(ARS.get(env.partition("-")[0])) for env in envs)])
+    text = "<p>Ours on the clean tasks, nothing cut, one thing changed at a time.</p>"
+    return Section("What holds the evolution strategy back", "", [text, table(["change", *envs], rows)])
+
+
 def cross_check(results: Results) -> Section:
     """Return the scores of two engines side by side."""
     rows, agree = [], 0
@@ -209,6 +222,7 @@ SECTIONS: dict[str, Callable[[Results], Section]] = {
     "ablation": ablation,
     "prune-once": prune_once,
     "clean": clean,
+    "limits": limits,
     "cross-check": cross_check,
     "tuning": tuning,
 }
