@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nesht.cli import main, parse_seeds
+from nesht.cli import main
+from nesht.commands.runs import parse_seeds
 
 QUICK = ["--env", "Hopper-v4", "--noise-ratio", "2", "--n", "8", "--generations", "2", "--eval-episodes", "2"]
 

@@ -1,0 +1,105 @@
+"""`nesht experiment` and `nesht report`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from nesht.commands.runs import parse_seeds
+from nesht.errors import UserError
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Run one of the paper's experiments, or what is missing of it: nesht experiment table1 --seeds 0-1."""
+
+    name: tyro.conf.Positional[
+        Literal["table1", "heatmap", "ablation", "prune-once", "clean", "limits", "cross-check", "tuning"]
+    ]
+    """Which one."""
+    seeds: str | None = None
+    """0-19, or 0,3,5 (default: the experiment's own, 20 for most)."""
+    steps: int = 10_000_000
+    """Environment steps of every run."""
+    env: tuple[str, ...] = ()
+    """Only these environments (default: HalfCheetah-v4, Hopper-v4 and Walker2d-v4)."""
+    noise: tuple[int, ...] = ()
+    """Only these noise ratios (default: all that the experiment asks for)."""
+    method: tuple[Literal["NES", "NES-L1", "NESHT", "ours"], ...] = ()
+    """Only these methods (default: all that the experiment compares)."""
+    preset: Literal["tuned", "paper"] = "tuned"
+    """Settings of the methods: the authors' trainer, or what the search chose for each of them."""
+    engine: Literal["auto", "fused", "batch"] = "auto"
+    """Where episodes run."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the fused engine runs."""
+    threads: int = 0
+    """Threads; 0 is one per core."""
+    out: Path | None = None
+    """The folder of the results (default: results/NAME-PRESET); runs that are in it are not run again."""
+    work: Path = Path("runs/experiments")
+    """Where the run folders go."""
+
+    def execute(self) -> None:
+        """Run what is missing, and say what is there."""
+        from nesht.experiments.catalogue import EXPERIMENTS
+        from nesht.experiments.design import ENVS, Options
+        from nesht.experiments.runner import run_experiment
+        from nesht.experiments.tuning import tune
+
+        runtime = {"engine": self.engine, "device": self.device, "threads": self.threads, "checkpoint_seconds": 60.0}
+        options = Options(self.env or ENVS, self.steps, self.preset, runtime)
+        out = self.out or Path("results") / f"{self.name}-{self.preset}"
+        work, command = self.work / out.name, _command()
+        if self.name == "tuning":
+            tune(options, out, work, command)
+        else:
+            experiment = EXPERIMENTS[self.name]
+            seeds = parse_seeds(self.seeds or experiment.seeds)
+            cells = [
+                cell
+                for cell in experiment.cells(options)
+                if (not self.noise or cell.labels["noise"] in self.noise)
+                and (not self.method or cell.labels["method"] in self.method)
+            ]
+            if not cells:
+                raise UserError(f"{self.name} has no cell with that environment, noise and method.")
+            results = run_experiment(cells, seeds, out, work, command, experiment.segments)
+            print(f"{experiment.question} {len(results.runs)} runs in {out}")
+        print(f"Look at it with: nesht report {out}")
+
+
+@dataclass(frozen=True)
+class Report:
+    """Turn results into one self-contained page: nesht report results/table1-tuned --out report.html."""
+
+    paths: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders of results; each becomes a part of the page."""
+    out: Path = Path("report.html")
+    """The page."""
+    figures: Path | None = None
+    """Also write the figures as SVG and PNG files into this folder."""
+
+    def execute(self) -> None:
+        """Write the page and say the main findings."""
+        from importlib.util import find_spec
+
+        missing = [name for name in ("scipy", "matplotlib") if find_spec(name) is None]
+        if missing:
+            raise UserError("a report needs `pip install 'nesht[report]'`.")
+        if not self.paths:
+            raise UserError("which results? For example: nesht report results/table1-tuned")
+        from nesht.report.page import write_report
+
+        for section in write_report(self.paths, self.out, self.figures):
+            print(f"{section.title}: {section.lead}" if section.lead else section.title)
+        print(f"written to {self.out}")
+
+
+def _command() -> str:
+    """Return the command line that runs, without the folders of this machine."""
+    return " ".join(["nesht", *(Path(word).name if word.startswith("/") else word for word in sys.argv[1:])])

@@ -1,0 +1,131 @@
+"""`nesht eval`, `nesht inspect` and `nesht bench`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from nesht.config import RuntimeOptions
+from nesht.errors import UserError
+
+
+@dataclass(frozen=True)
+class Eval:
+    """Score a trained policy: every reward counts, distractors on, nothing perturbed."""
+
+    path: tyro.conf.Positional[Path]
+    """A run folder, the folder of a fleet, or a policy file."""
+    episodes: int = 10
+    """How many episodes."""
+    seed: int = 0
+    """The same seed gives the same episodes."""
+    threads: int = 0
+    """Threads; 0 is one per core."""
+    engine: Literal["auto", "fused", "batch", "gym"] = "auto"
+    """Where episodes run."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the fused engine runs."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+    def execute(self) -> None:
+        """Evaluate every policy found."""
+        import numpy as np
+
+        from nesht.policies.saved import load_policy
+        from nesht.training.evaluation import evaluate_policy
+
+        rows = []
+        for path in _policies(self.path):
+            runtime = RuntimeOptions(self.engine, self.device, threads=self.threads)
+            result = evaluate_policy(load_policy(path), self.episodes, self.seed, runtime)
+            scores = result.scores[np.isfinite(result.scores)]
+            rows.append(
+                {
+                    "run": str(path),
+                    "episodes": self.episodes,
+                    "mean": float(scores.mean()) if scores.size else None,
+                    "std": float(scores.std()) if scores.size else None,
+                    "min": float(scores.min()) if scores.size else None,
+                    "max": float(scores.max()) if scores.size else None,
+                    "mean_steps": float(result.steps.mean()),
+                    "diverged": result.diverged,
+                }
+            )
+        if self.json:
+            print(json.dumps(rows, indent=2))
+            return
+        for row in rows:
+            if row["mean"] is None:
+                print(f"{row['run']}: all {row['episodes']} episodes diverged")
+                continue
+            print(
+                f"{row['run']}: score {row['mean']:.1f} ± {row['std']:.1f} "
+                f"(min {row['min']:.1f}, max {row['max']:.1f}) "
+                f"over {row['episodes']} episodes of {row['mean_steps']:.0f} steps"
+                + (f"; {row['diverged']} diverged" if row["diverged"] else "")
+            )
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Show which inputs a policy uses, how strongly, and which can be unplugged."""
+
+    path: tyro.conf.Positional[Path]
+    """A run folder, the folder of a fleet, or a policy file."""
+    json: bool = False
+    """Print JSON instead of a table."""
+    figure: Path | None = None
+    """Also draw the learning curve and the inputs kept into this picture (needs nesht[plot])."""
+
+    def execute(self) -> None:
+        """Print the report of every policy found."""
+        from nesht.policies.saved import load_policy
+        from nesht.report.features import feature_report
+        from nesht.report.figure import draw_run
+        from nesht.report.table import print_features
+
+        paths = _policies(self.path)
+        reports = {str(path): feature_report(load_policy(path)) for path in paths}
+        if self.json:
+            print(json.dumps({path: report.as_dict() for path, report in reports.items()}, indent=2))
+        else:
+            for path, report in reports.items():
+                print_features(path, report)
+        if self.figure is not None:
+            if not all(path.is_dir() for path in paths):
+                raise UserError("a figure needs a run folder with metrics, not only a policy file.")
+            draw_run(paths, self.figure)
+            print(f"figure: {self.figure}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure this machine: training steps per second on every engine that can run here."""
+
+    env: str = "HalfCheetah-v4"
+    """Hopper-v4, Walker2d-v4 or HalfCheetah-v4 (or v5)."""
+    noise_ratio: float = 10.0
+    """Distractor features per real feature."""
+    threads: int = 0
+    """Threads; 0 is one per core."""
+    rounds: int = 3
+    """How many times to measure; the median is shown."""
+
+    def execute(self) -> None:
+        """Measure and print a table."""
+        from nesht.report.bench import bench
+
+        bench(self.env, self.noise_ratio, self.threads, self.rounds)
+
+
+def _policies(path: Path) -> list[Path]:
+    """Return the policy file given, or the run folders that hold one."""
+    from nesht.training.folder import find_runs
+
+    return [path] if path.is_file() else find_runs(path)
