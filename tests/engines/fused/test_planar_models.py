@@ -11,7 +11,8 @@ import pytest
 
 from nesht.engines.fused.device import load, warp
 from nesht.engines.fused.engine import fingerprint
-from nesht.engines.fused.planar import PlanarModel, read_planar
+from nesht.engines.fused.planar import PlanarModel
+from nesht.engines.fused.reading import read_planar
 
 COUNT = 1000
 """States per model."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import pytest
 
-from nesht.engines.fused.planar import read_planar
+from nesht.engines.fused.reading import read_planar
 from nesht.errors import UserError
 from nesht.tasks.locomotion import LOCOMOTION
 

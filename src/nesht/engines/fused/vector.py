@@ -16,7 +16,8 @@ from nesht import keys
 from nesht.engines import cores
 from nesht.engines.fused.device import Cpu, Cuda, Device, check_device, compiling, load, warp
 from nesht.engines.fused.engine import fingerprint
-from nesht.engines.fused.planar import PlanarModel, read_planar
+from nesht.engines.fused.planar import PlanarModel
+from nesht.engines.fused.reading import read_planar
 from nesht.errors import UserError, near_matches
 from nesht.tasks.imperfect import Distractors, RewardMask
 from nesht.tasks.locomotion import LOCOMOTION, Locomotion
