@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-
 WORLD = -1
 """The parent of a link that hangs on the world."""
 
