@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import tyro
 
 from nesht import __version__
+from nesht.commands.baselines import Baseline
 from nesht.commands.experiments import Experiment, Report
 from nesht.commands.policies import Bench, Eval, Inspect
 from nesht.commands.runs import Resume, Train
@@ -48,7 +49,8 @@ def _parse(arguments: list[str]) -> Any:
         | Annotated[Inspect, tyro.conf.subcommand("inspect")]
         | Annotated[Bench, tyro.conf.subcommand("bench")]
         | Annotated[Experiment, tyro.conf.subcommand("experiment")]
-        | Annotated[Report, tyro.conf.subcommand("report")],
+        | Annotated[Report, tyro.conf.subcommand("report")]
+        | Annotated[Baseline, tyro.conf.subcommand("baseline")],
         None,
     ]
     markers = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)

@@ -1,0 +1,79 @@
+"""Many runs of baselines: processes with one thread each, what is finished is skipped, one line of progress."""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nesht.baselines.run import EVALUATIONS, SUMMARY, BaselineConfig, train_baseline
+from nesht.baselines.settings import check
+from nesht.engines import cores
+from nesht.errors import UserError
+
+PAUSE = 5.0
+"""Seconds between two lines of progress."""
+
+
+def train_baselines(jobs: Sequence[tuple[BaselineConfig, Path]], processes: int = 0, progress: bool = True) -> None:
+    """Train all runs that are not finished; with processes 0, one per core. An interrupted run begins again."""
+    for config, _ in jobs:
+        check(config.algorithm)
+    todo = [job for job in jobs if not (job[1] / SUMMARY).exists()]
+    if len(todo) == 1:
+        config, out = todo[0]
+        line = _Line([config.steps])
+        train_baseline(config, out, (lambda steps, score: line({out: (steps, score)})) if progress else None)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(len(todo), processes or cores()) or 1, maxtasksperchild=1) as pool:
+        waiting = [pool.apply_async(_run, job) for job in todo]
+        show = _Line([config.steps for config, _ in todo]) if progress else None
+        while not all(each.ready() for each in waiting):
+            time.sleep(0.2)
+            if show is not None:
+                show({out: last for _, out in todo if (last := _last(out)) is not None})
+        failed = [error for each in waiting if (error := each.get()) is not None]
+    if failed:
+        raise UserError(f"{len(failed)} of {len(todo)} runs failed, the first because: {failed[0]}")
+
+
+def _run(config: BaselineConfig, out: Path) -> str | None:
+    """Train in a process of the pool; returns what went wrong."""
+    try:
+        train_baseline(config, out)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _last(out: Path) -> tuple[int, float] | None:
+    """Return (steps, score) of a run's last evaluation."""
+    try:
+        rows = list(csv.DictReader((out / EVALUATIONS).read_text().splitlines()))
+        return int(rows[-1]["steps"]), float(rows[-1]["score"])
+    except (OSError, IndexError, TypeError, ValueError):
+        return None
+
+
+class _Line:
+    """Prints how far all runs are, at most every few seconds."""
+
+    def __init__(self, steps: Sequence[int]):
+        self._total, self._began, self._said = sum(steps), time.monotonic(), 0.0
+
+    def __call__(self, last: dict[Any, tuple[int, float]]) -> None:
+        now = time.monotonic()
+        done = sum(steps for steps, _ in last.values())
+        if not last or (now - self._said < PAUSE and done < self._total):
+            return
+        self._said = now
+        rate = done / max(now - self._began, 1e-9)
+        score = sum(score for _, score in last.values()) / len(last)
+        left = time.strftime("%H:%M:%S", time.gmtime((self._total - done) / rate)) if rate else "?"
+        text = f"{done / self._total:4.0%} · {done:,} steps · {rate:,.0f}/s · {left} left · mean score {score:.0f}"
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,180 @@
+"""One run of a baseline: the same task, evaluation and run folder as an evolution strategy's.
+
+config.toml       the task, the training options, the algorithm and its settings
+evaluations.csv   one row per evaluation
+model.zip         the trained model, as stable-baselines3 saves it (and normaliser.pkl where it has one)
+summary.json      the result, once the run is finished
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from nesht.baselines.settings import Settings, make_model
+from nesht.config import TaskOptions
+from nesht.errors import UserError
+from nesht.storage import write_file
+from nesht.tasks.imperfect import Distractors, RewardMask
+from nesht.tasks.task import Task
+
+CONFIG, EVALUATIONS, MODEL, NORMALISER, SUMMARY = (
+    "config.toml",
+    "evaluations.csv",
+    "model.zip",
+    "normaliser.pkl",
+    "summary.json",
+)
+COLUMNS = ("seed", "steps", "score", "seconds")
+RECENT = 10
+
+
+@dataclass(frozen=True)
+class BaselineConfig:
+    """All that decides a baseline's run."""
+
+    algorithm: str
+    settings: Settings
+    task: TaskOptions = field(default_factory=TaskOptions)
+    steps: int = 1_000_000
+    seed: int = 0
+    eval_every: int | None = None
+    eval_episodes: int = 10
+    device: str = "auto"
+
+    def to_toml(self) -> str:
+        """Return the options as a file."""
+        return tomli_w.dumps(_without_none(asdict(self)))
+
+
+def _without_none(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return nested options without those that are None, which TOML cannot say."""
+    nested = {name: _without_none(value) if isinstance(value, dict) else value for name, value in plain.items()}
+    return {name: value for name, value in nested.items() if value is not None}
+
+
+Report = Callable[[int, float], None]
+"""Called with (steps, score) after every evaluation."""
+
+
+def train_baseline(config: BaselineConfig, out: Path, report: Report | None = None) -> dict[str, Any]:
+    """Train, evaluate along the way, and write the run folder; returns the summary."""
+    import torch
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    if config.steps < 1 or config.eval_episodes < 1:
+        raise UserError("steps and eval_episodes must be at least 1.")
+    torch.set_num_threads(1)
+    task, plain = _tasks(config.task)
+    out.mkdir(parents=True, exist_ok=True)
+    write_file(out / CONFIG, config.to_toml().encode())
+    env: Any = DummyVecEnv([lambda: _single(task)])
+    if config.settings["normalise"]:
+        env = VecNormalize(env, gamma=config.settings["gamma"])
+    model = make_model(config.algorithm, env, config.settings, config.seed, config.device)
+    watch = _watcher(config, plain, out, report)
+    began = time.monotonic()
+    model.learn(config.steps, callback=watch)
+    watch.evaluate()
+    model.save(out / MODEL)
+    if config.settings["normalise"]:
+        env.save(str(out / NORMALISER))
+    summary = {
+        "seed": config.seed,
+        "score": float(np.mean(watch.scores[-RECENT:])),
+        "steps": int(model.num_timesteps),
+        "generations": int(model._n_updates),
+        "seconds": time.monotonic() - began,
+        "diverged": 0,
+    }
+    write_file(out / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
+    env.close()
+    watch.close()
+    return summary
+
+
+def _tasks(options: TaskOptions) -> tuple[Task, Task]:
+    """Return the task to train on, and the same with every reward, to evaluate on."""
+    if not options.env:
+        raise UserError("which environment? For example --env Hopper-v4.")
+    noise = Distractors(options.noise_ratio)
+    mask = RewardMask(options.reward_keep, options.reward_every)
+    limit = options.max_episode_steps
+    return Task(options.env, noise, mask, limit), Task(options.env, noise, RewardMask(), limit)
+
+
+def _single(task: Task) -> Any:
+    """Make a task's environment with observations in single precision: replay buffers hold a million of them."""
+    from gymnasium.wrappers import DtypeObservation
+
+    return DtypeObservation(task.make(), np.float32)
+
+
+def _watcher(config: BaselineConfig, task: Task, out: Path, report: Report | None) -> Any:
+    """Return the callback that evaluates every now and then."""
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    every = config.eval_every or max(1, config.steps // 100)
+
+    class Watch(BaseCallback):
+        """Evaluates the policy on episodes of their own, all at a time."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.scores: list[float] = []
+            self._next, self._began, self._last = 0, time.monotonic(), -1
+            self._envs = [_single(task) for _ in range(config.eval_episodes)]
+            self._file = open(out / EVALUATIONS, "w", newline="")  # noqa: SIM115
+            self._rows = csv.DictWriter(self._file, COLUMNS)
+            self._rows.writeheader()
+
+        def _on_step(self) -> bool:
+            if self.num_timesteps >= self._next:
+                self.evaluate()
+                self._next += every
+            return True
+
+        def evaluate(self) -> None:
+            """Evaluate and write it down, unless that was just done."""
+            if self._last == self.num_timesteps:
+                return
+            self._last = self.num_timesteps
+            seeds = np.random.SeedSequence([config.seed, self._last]).generate_state(len(self._envs))
+            score = float(episode_scores(self.model, self._envs, [int(seed) for seed in seeds]).mean())
+            self.scores.append(score)
+            row = {"seed": config.seed, "steps": self._last, "score": score}
+            self._rows.writerow({**row, "seconds": round(time.monotonic() - self._began, 1)})
+            self._file.flush()
+            if report is not None:
+                report(self._last, score)
+
+        def close(self) -> None:
+            """Free the environments and the file."""
+            self._file.close()
+            for env in self._envs:
+                env.close()
+
+    return Watch()
+
+
+def episode_scores(model: Any, envs: list[Any], seeds: list[int]) -> np.ndarray:
+    """Run an episode in every environment with the model's best actions; returns the sums of rewards."""
+    normaliser = model.get_vec_normalize_env()
+    seen = np.stack([env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)])
+    total, running = np.zeros(len(envs)), np.ones(len(envs), bool)
+    while running.any():
+        given = normaliser.normalize_obs(seen) if normaliser is not None else seen
+        actions, _ = model.predict(given, deterministic=True)
+        for i in np.flatnonzero(running):
+            seen[i], reward, terminated, truncated, _ = envs[i].step(actions[i])
+            total[i] += reward
+            running[i] = not (terminated or truncated)
+    return total

@@ -1,0 +1,143 @@
+"""The algorithms and their settings: those of rl-baselines3-zoo for MuJoCo, and of the ANF paper for ANF-SAC.
+
+Every network has two hidden layers and an output layer. `normalise` is not an argument of an algorithm: it says that
+observations and rewards go through stable-baselines3's running normaliser in training.
+"""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from nesht.errors import UserError, near_matches
+
+Settings = dict[str, Any]
+
+OFF_POLICY: Settings = {
+    "buffer_size": 1_000_000,
+    "gamma": 0.99,
+    "tau": 0.005,
+    "train_freq": 1,
+    "gradient_steps": 1,
+    "normalise": False,
+}
+"""What the off-policy algorithms share: one update per step."""
+
+DETERMINISTIC: Settings = {
+    **OFF_POLICY,
+    "learning_rate": 1e-3,
+    "learning_starts": 10_000,
+    "batch_size": 256,
+    "action_noise": 0.1,
+    "net_arch": [400, 300],
+}
+
+SETTINGS: dict[str, Settings] = {
+    "td3": DETERMINISTIC,
+    "ddpg": DETERMINISTIC,
+    "sac": {
+        **OFF_POLICY,
+        "learning_rate": 3e-4,
+        "learning_starts": 10_000,
+        "batch_size": 256,
+        "net_arch": [256, 256],
+    },
+    "anf-sac": {
+        **OFF_POLICY,
+        "learning_rate": 1e-3,
+        "learning_starts": 25_000,
+        "batch_size": 100,
+        "ent_coef": 0.2,
+        "net_arch": [256, 256],
+        "weight_decay": 2e-4,
+        "input_sparsity": 0.8,
+        "topology_every": 1000,
+        "drop": 0.05,
+    },
+    "trpo": {
+        "learning_rate": 1e-3,
+        "n_steps": 1024,
+        "batch_size": 128,
+        "gamma": 0.99,
+        "gae_lambda": 0.95,
+        "cg_max_steps": 25,
+        "cg_damping": 0.1,
+        "n_critic_updates": 20,
+        "sub_sampling_factor": 1,
+        "net_arch": [64, 64],
+        "normalise": True,
+    },
+    "ppo": {
+        "learning_rate": 3e-4,
+        "n_steps": 2048,
+        "batch_size": 64,
+        "n_epochs": 10,
+        "gamma": 0.99,
+        "gae_lambda": 0.95,
+        "net_arch": [64, 64],
+        "normalise": True,
+    },
+    "a2c": {
+        "learning_rate": 7e-4,
+        "n_steps": 8,
+        "gamma": 0.99,
+        "gae_lambda": 0.9,
+        "net_arch": [64, 64],
+        "normalise": True,
+    },
+}
+"""By the name on the command line."""
+
+WHERE = {
+    "td3": "stable_baselines3:TD3",
+    "ddpg": "stable_baselines3:DDPG",
+    "sac": "stable_baselines3:SAC",
+    "ppo": "stable_baselines3:PPO",
+    "a2c": "stable_baselines3:A2C",
+    "trpo": "sb3_contrib:TRPO",
+    "anf-sac": "nesht.baselines.anf:ANFSAC",
+}
+
+
+def check(name: str) -> None:
+    """Raise UserError unless an algorithm of that name can be used here."""
+    if name not in SETTINGS:
+        raise UserError(f"unknown baseline {name!r}.{near_matches(name, SETTINGS)} Use one of {', '.join(SETTINGS)}.")
+    if any(find_spec(package) is None for package in ("stable_baselines3", "sb3_contrib")):
+        raise UserError("baselines need `pip install 'nesht[baselines]'`.")
+
+
+def changed(name: str, changes: list[str]) -> Settings:
+    """Return the settings of an algorithm with some changed, each written `name=value`."""
+    settings = dict(SETTINGS[name])
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals or key not in settings:
+            raise UserError(f"--settings takes name=value with a setting of {name}: {', '.join(settings)}; got {change!r}.")
+        try:
+            value = ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            value = text
+        if not isinstance(value, type(settings[key])) and not {type(value), type(settings[key])} <= {int, float}:
+            raise UserError(f"{key} must be like {settings[key]!r}, got {text!r}.")
+        settings[key] = value
+    return settings
+
+
+def make_model(name: str, env: Any, settings: Settings, seed: int, device: str) -> Any:
+    """Make the algorithm; `env` is a stable-baselines3 vector environment."""
+    import numpy as np
+    from stable_baselines3.common.noise import NormalActionNoise
+
+    module, _, attribute = WHERE[name].partition(":")
+    options = {key: value for key, value in settings.items() if key != "normalise"}
+    policy: dict[str, Any] = {"net_arch": options.pop("net_arch")}
+    if "weight_decay" in options:
+        policy["optimizer_kwargs"] = {"weight_decay": options.pop("weight_decay")}
+    if "action_noise" in options:
+        width = options.pop("action_noise") * np.ones(env.action_space.shape)
+        options["action_noise"] = NormalActionNoise(np.zeros_like(width), width)
+    algorithm = getattr(import_module(module), attribute)
+    return algorithm("MlpPolicy", env, policy_kwargs=policy, seed=seed, device=device, **options)
