@@ -31,7 +31,7 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = re.compile(r"<!-- runnable -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = [type(getattr(config.Config(), section.name)) for section in dataclasses.fields(config.Config)]
 COMMANDS = {"train": cli.Train, "resume": cli.Resume, "eval": cli.Eval, "inspect": cli.Inspect, "bench": cli.Bench}
-COMMANDS |= {"experiment": cli.Experiment, "report": cli.Report}
+COMMANDS |= {"experiment": cli.Experiment, "report": cli.Report, "baseline": cli.Baseline}
 
 
 def name_of(page: Path) -> str:
@@ -123,6 +123,7 @@ def flags(*classes: type) -> set[str]:
 
 FLAGS = {name: flags(each) for name, each in COMMANDS.items()}
 FLAGS["train"] = (FLAGS["train"] | flags(*SECTIONS)) - {"--options"}
+FLAGS["baseline"] = (FLAGS["baseline"] | flags(config.TaskOptions)) - {"--task", "--algorithm"}
 
 
 def code(text: str) -> Iterator[str]:
@@ -166,7 +167,7 @@ def test_every_command_and_flag_of_its_own_is_documented() -> None:
     for name, each in COMMANDS.items():
         assert f"## nesht {name}" in text
         for option in dataclasses.fields(each):
-            if option.name not in ("path", "paths", "name", "options"):
+            if option.name not in ("path", "paths", "name", "options", "algorithm", "task"):
                 assert f"--{option.name.replace('_', '-')}" in text, f"docs/cli.md: nesht {name} --{option.name}"
 
 

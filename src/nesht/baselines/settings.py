@@ -115,7 +115,9 @@ def changed(name: str, changes: list[str]) -> Settings:
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or key not in settings:
-            raise UserError(f"--settings takes name=value with a setting of {name}: {', '.join(settings)}; got {change!r}.")
+            raise UserError(
+                f"--settings takes name=value with a setting of {name}: {', '.join(settings)}; got {change!r}."
+            )
         try:
             value = ast.literal_eval(text)
         except (SyntaxError, ValueError):
