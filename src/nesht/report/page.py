@@ -34,8 +34,11 @@ code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1
 
 
 def write_report(folders: Sequence[Path], out: Path, figures: Path | None = None) -> list[Section]:
-    """Write the page about results folders, and its figures as SVG and PNG files into a folder if one is given."""
-    parts = [(folder, *_section(folder)) for folder in folders]
+    """Write the page about results folders, the table first, and its figures as SVG and PNG files into a folder if one is given."""
+    order = list(SECTIONS)
+    parts = sorted(
+        ((folder, *_section(folder)) for folder in folders), key=lambda part: order.index(_experiment(part[0]))
+    )
     body = "".join(_html(folder.name, section, results) for folder, section, results in parts)
     links = "".join(f'<a href="#{escape(f.name)}">{escape(section.title)}</a>' for f, section, _ in parts)
     page = (
@@ -59,11 +62,16 @@ def _section(folder: Path) -> tuple[Section, Results]:
     results = Results.read(folder)
     if not results.runs:
         raise UserError(f"there are no results of an experiment in {folder}.")
-    name = next((name for name in SECTIONS if folder.name.startswith(name)), None)
-    if name is None:
-        known = ", ".join(SECTIONS)
-        raise UserError(f"a results folder begins with the experiment's name ({known}); got {folder.name}.")
-    return SECTIONS[name](results), results
+    return SECTIONS[_experiment(folder)](results), results
+
+
+def _experiment(folder: Path) -> str:
+    """Return the experiment that a folder holds, by its name."""
+    for name in SECTIONS:
+        if folder.name.startswith(name):
+            return name
+    known = ", ".join(SECTIONS)
+    raise UserError(f"a results folder begins with the experiment's name ({known}); got {folder.name}.")
 
 
 def _html(anchor: str, section: Section, results: Results) -> str:
