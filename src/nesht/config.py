@@ -162,6 +162,12 @@ class Config:
             plain["task"]["env"] = f"{env.__module__}:{getattr(env, '__qualname__', type(env).__name__)}"
         return plain
 
+    def identity(self) -> dict[str, Any]:
+        """Return all that may change a result, but for the seed: not where it is computed."""
+        sections = self.change(seed=0).sections()
+        runtime = sections["runtime"]
+        return {**sections, "runtime": {name: runtime[name] for name in ("precision", "noise")}}
+
     def to_toml(self) -> str:
         """Return the options as a config file."""
         return tomli_w.dumps(self.sections())

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from nesht.baselines.run import BaselineConfig
 from nesht.experiments import tuning
 from nesht.experiments.catalogue import EXPERIMENTS
-from nesht.experiments.design import ENVS, Cell, Options, cell
-from nesht.experiments.methods import METHODS
+from nesht.experiments.design import ENVS, Cell, Options, cell, rival
+from nesht.experiments.methods import METHODS, REINFORCEMENT
 from nesht.experiments.paper import COLUMNS, TABLE, best, published
 from nesht.experiments.runner import Results, run_experiment
+from nesht.report.page import write_report
 from nesht.training import api
 from nesht.training.setup import build
 
@@ -31,6 +33,10 @@ def test_every_cell_can_be_built_and_no_two_are_the_same(name: str, preset: str)
     cells = EXPERIMENTS[name].cells(Options(preset=preset))
     assert len({each.name for each in cells}) == len(cells)
     for each in cells:
+        if isinstance(each.config, BaselineConfig):
+            assert each.config.steps == 1_000_000
+            assert each.config.task.reward_keep == 0.1
+            continue
         setup = build(each.config)
         assert setup.budget.steps == (3 if each.labels.get("change") == "three times the steps" else 1) * 10_000_000
         assert setup.task.mask.keep == 0.1 or each.labels.get("change") == "every reward seen"
@@ -38,8 +44,9 @@ def test_every_cell_can_be_built_and_no_two_are_the_same(name: str, preset: str)
 
 def test_the_table_has_all_methods_on_all_tasks_of_the_paper() -> None:
     cells = EXPERIMENTS["table1"].cells(Options())
-    assert len(cells) == len(TABLE) * len(METHODS)
+    assert len(cells) == len(TABLE) * (len(METHODS) + len(REINFORCEMENT))
     assert all(published(c.labels["env"], c.labels["noise"], "NES") for c in cells)
+    assert {c.labels["method"] for c in cells} == {*COLUMNS, "ours"}
 
 
 def test_the_papers_best_is_its_largest_number() -> None:
@@ -75,6 +82,18 @@ def test_a_setting_under_two_names_is_run_once_and_reported_twice(tmp_path: Path
     assert results.runs[0]["score"] == results.runs[1]["score"]
     again = run_experiment(cells, [0], tmp_path / "out", tmp_path / "elsewhere", "a", progress=False)
     assert len(again.runs) == 2
+
+
+def test_reinforcement_learners_leave_the_same_rows(tmp_path: Path) -> None:
+    one = rival(Options(steps=900), "Hopper-v4", 2, "TD3")
+    small = {**one.config.settings, "learning_starts": 40, "buffer_size": 100, "batch_size": 4, "net_arch": [4, 4]}
+    cells = [Cell(one.labels, one.config.change(settings=small, eval_episodes=1, eval_every=45)), quick_cells()[0]]
+    results = run_experiment(cells, [0, 1], tmp_path / "out", tmp_path / "work", "a", progress=False)
+    assert [row["method"] for row in results.runs] == ["TD3", "TD3", "NES", "NES"]
+    assert {row["steps"] for row in results.runs[:2]} == {90}
+    assert results.about[0]["engine"] == ["batch on cpu", "stable-baselines3 on cpu"]
+    assert not Results.read(tmp_path / "out").missing(cells, [0, 1])
+    write_report([(tmp_path / "out").rename(tmp_path / "table1-tuned")], tmp_path / "report.html")
 
 
 def test_another_budget_or_setting_is_another_run(tmp_path: Path) -> None:

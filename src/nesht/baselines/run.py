@@ -12,7 +12,7 @@ import csv
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,14 @@ class BaselineConfig:
     eval_every: int | None = None
     eval_episodes: int = 10
     device: str = "auto"
+
+    def change(self, **options: Any) -> BaselineConfig:
+        """Return a copy with some options changed."""
+        return replace(self, **options)
+
+    def identity(self) -> dict[str, Any]:
+        """Return all that may change a result, but for the seed: not where it is computed."""
+        return {name: value for name, value in asdict(self).items() if name not in ("seed", "device")}
 
     def to_toml(self) -> str:
         """Return the options as a file."""

@@ -29,8 +29,8 @@ class Experiment:
     """Only these environments (default: HalfCheetah-v4, Hopper-v4 and Walker2d-v4)."""
     noise: tuple[int, ...] = ()
     """Only these noise ratios (default: all that the experiment asks for)."""
-    method: tuple[Literal["NES", "NES-L1", "NESHT", "ours"], ...] = ()
-    """Only these methods (default: all that the experiment compares)."""
+    method: tuple[Literal["NES", "NES-L1", "NESHT", "ours", "TRPO", "DDPG", "TD3", "ANF-SAC"], ...] = ()
+    """Only these methods (default: all evolution strategies that the experiment compares)."""
     preset: Literal["tuned", "paper"] = "tuned"
     """Settings of the methods: the authors' trainer, or what the search chose for each of them."""
     engine: Literal["auto", "fused", "batch"] = "auto"
@@ -48,6 +48,7 @@ class Experiment:
         """Run what is missing, and say what is there."""
         from nesht.experiments.catalogue import EXPERIMENTS
         from nesht.experiments.design import ENVS, Options
+        from nesht.experiments.methods import METHODS
         from nesht.experiments.runner import run_experiment
         from nesht.experiments.tuning import tune
 
@@ -64,7 +65,7 @@ class Experiment:
                 cell
                 for cell in experiment.cells(options)
                 if (not self.noise or cell.labels["noise"] in self.noise)
-                and (not self.method or cell.labels["method"] in self.method)
+                and cell.labels["method"] in (self.method or METHODS)
             ]
             if not cells:
                 raise UserError(f"{self.name} has no cell with that environment, noise and method.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nesht.experiments.design import STEPS, Cell, Experiment, Options, cell
-from nesht.experiments.methods import METHODS
+from nesht.experiments.design import STEPS, Cell, Experiment, Options, cell, rival
+from nesht.experiments.methods import METHODS, REINFORCEMENT
 
 RATIOS = (5, 10, 20)
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98)
@@ -14,7 +14,10 @@ MEMORIES = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 1.0)
 
 def table1(options: Options) -> list[Cell]:
     """Return every method on every environment at every noise ratio of the paper."""
-    return [cell(options, env, ratio, method) for env in options.envs for ratio in RATIOS for method in METHODS]
+    tasks = [(env, ratio) for env in options.envs for ratio in RATIOS]
+    return [cell(options, *task, method) for task in tasks for method in METHODS] + [
+        rival(options, *task, method) for task in tasks for method in REINFORCEMENT
+    ]
 
 
 def heatmap(options: Options) -> list[Cell]:

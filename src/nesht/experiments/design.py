@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nesht.config import Config
-from nesht.experiments.methods import settings
+from nesht.baselines.run import BaselineConfig
+from nesht.baselines.settings import SETTINGS
+from nesht.config import Config, TaskOptions
+from nesht.experiments.methods import REINFORCEMENT, settings
 
 ENVS = ("HalfCheetah-v4", "Hopper-v4", "Walker2d-v4")
 STEPS = 10_000_000
@@ -20,7 +22,7 @@ class Cell:
     """One setting and the labels it is reported under."""
 
     labels: dict[str, Any]
-    config: Config
+    config: Config | BaselineConfig
 
     @property
     def name(self) -> str:
@@ -31,12 +33,8 @@ class Cell:
 
     def digest(self) -> str:
         """Return a short text that changes with anything that may change a result (not with where it is computed)."""
-        sections = self.config.change(seed=0).sections()
-        runtime = sections.pop("runtime")
-        sections["runtime"] = {name: runtime[name] for name in ("precision", "noise")}
-        if "engine" in self.labels:  # here the question is where
-            sections["runtime"]["engine"] = self.labels["engine"]
-        return hashlib.sha256(repr(sections).encode()).hexdigest()[:12]
+        where = self.labels.get("engine")  # only in experiments that ask about it
+        return hashlib.sha256(repr((self.config.identity(), where)).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,15 @@ class Experiment:
     """The seeds it is meant to be run with."""
     segments: bool = False
     """Whether the weights of every stretch of inputs are kept at every evaluation."""
+
+
+def rival(options: Options, env: str, ratio: float, method: str) -> Cell:
+    """Return the cell of a reinforcement learner on a noisy task; it gets a tenth of the steps, as in the paper."""
+    name = REINFORCEMENT[method]
+    task = TaskOptions(env, float(ratio), REWARD_KEEP)
+    device = options.runtime.get("device", "cpu")
+    config = BaselineConfig(name, SETTINGS[name], task, max(1, options.steps // 10), device=device)
+    return Cell({"env": env, "noise": ratio, "method": method, "preset": options.preset}, config)
 
 
 def cell(

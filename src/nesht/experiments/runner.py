@@ -26,8 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from nesht import __version__
+from nesht.baselines.many import train_baselines
+from nesht.baselines.run import BaselineConfig
 from nesht.config import Config
 from nesht.experiments.design import Cell
+from nesht.policies.saved import FILE as POLICY
 from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
 from nesht.storage import write_file
@@ -121,8 +124,12 @@ def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path],
     """Go on with runs that were interrupted, then train the new ones."""
     new: dict[Path, Config] = {}
     begun: dict[Path, None] = {}
+    rivals: dict[Path, BaselineConfig] = {}
     for cell, seed in missing:
         place = places[cell.digest(), seed]
+        if isinstance(cell.config, BaselineConfig):
+            rivals[place] = cell.config.change(seed=seed)
+            continue
         if is_run(place) and Cell(cell.labels, read_config(place)).digest() != cell.digest():  # left by other settings
             shutil.rmtree(place)
         if not is_run(place):
@@ -133,6 +140,8 @@ def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path],
         resume(list(begun), progress=progress)
     if new:
         train_many(list(new.values()), outs=list(new), progress=progress)
+    if rivals:
+        train_baselines([(config, place) for place, config in rivals.items()], progress=progress)
 
 
 def _collect(
@@ -147,27 +156,38 @@ def _collect(
         place = places[cell.digest(), seed]
         if not (place / SUMMARY).exists():
             continue
-        runtime = read_config(place).runtime
-        engines.add(f"{runtime.engine} on {runtime.device}")
+        engines.add(_engine(cell, place))
         keys = {"digest": cell.digest(), "batch": batch}
         results.runs.append({**cell.labels, **_measures(place), **keys})
         for row in _read_csv((place / "evaluations.csv").read_text()):
             if not segments:
-                del row["segments"]
+                row.pop("segments", None)
             results.evaluations.append({**cell.labels, **row, "digest": cell.digest()})
     if engines:
         results.about.append({"command": command, "engine": sorted(engines), **_machine()})
         results.write()
 
 
+def _engine(cell: Cell, place: Path) -> str:
+    """Return what computed a run, and where."""
+    if isinstance(cell.config, BaselineConfig):
+        return f"stable-baselines3 on {cell.config.device}"
+    runtime = read_config(place).runtime
+    return f"{runtime.engine} on {runtime.device}"
+
+
 def _measures(place: Path) -> Row:
-    """Return what a finished run came to."""
-    summary, policy = json.loads((place / SUMMARY).read_text()), load_policy(place)
+    """Return what a finished run came to; which inputs were kept is a question about policies of our own."""
+    summary = json.loads((place / SUMMARY).read_text())
+    found = {name: _short(summary[name]) for name in ("seed", "score", "steps", "generations", "seconds", "diverged")}
+    if not (place / POLICY).exists():
+        return found
+    policy = load_policy(place)
     report = feature_report(policy)
     used, real = len(report.used), sum(feature.index < policy.n_real for feature in report.used)
     most = min(used, policy.n_real)
     return {
-        **{name: _short(summary[name]) for name in ("seed", "score", "steps", "generations", "seconds", "diverged")},
+        **found,
         "used": used,
         "real_used": real,
         "recovery": _short(real / most) if most else "",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nesht.errors import UserError
 from nesht.experiments.design import STEPS
+from nesht.experiments.methods import REINFORCEMENT
 from nesht.experiments.runner import Results
 from nesht.report.plots import Figure
 from nesht.report.sections import SECTIONS, Section
@@ -34,7 +35,7 @@ code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1
 
 
 def write_report(folders: Sequence[Path], out: Path, figures: Path | None = None) -> list[Section]:
-    """Write the page about results folders, the table first, and its figures as SVG and PNG files into a folder if one is given."""
+    """Write the page about results folders, the table first, and its figures into a folder if one is given."""
     order = list(SECTIONS)
     parts = sorted(
         ((folder, *_section(folder)) for folder in folders), key=lambda part: order.index(_experiment(part[0]))
@@ -84,10 +85,12 @@ def _html(anchor: str, section: Section, results: Results) -> str:
     steps = sorted({int(row["steps"]) for row in results.runs})
     size = f"{len(results.runs)} runs of {steps[0]:,} to {steps[-1]:,} environment steps."
     warning = ""
-    if steps[0] < STEPS:
-        words = (
-            f"Short runs: some have only {steps[0]:,} of the paper's {STEPS:,} steps. Do not read them as its table."
-        )
+    short = [
+        row for row in results.runs if int(row["steps"]) < (STEPS // 10 if row["method"] in REINFORCEMENT else STEPS)
+    ]
+    if short:
+        least = min(int(row["steps"]) for row in short)
+        words = f"Short runs: some have only {least:,} steps, fewer than in the paper. Do not read them as its table."
         warning = f'<p class="warning">{words}</p>'
     return (
         f'<h2 id="{escape(anchor)}">{escape(section.title)}</h2>{warning}<p>{escape(section.lead)}</p>{parts}'

@@ -15,6 +15,7 @@ from nesht.tasks.locomotion import LOCOMOTION
 
 Row = dict[str, Any]
 COLOURS = {"NES": "#8a8f98", "NES-L1": "#c08a2d", "NESHT": "#2d6cc0", "ours": "#1b8a6b"}
+COLOURS |= {"TRPO": "#b05c9c", "DDPG": "#7a5cc0", "TD3": "#c4452d", "ANF-SAC": "#5c7a1b"}
 POINTS = 40
 """Points of a learning curve."""
 
@@ -63,7 +64,7 @@ def with_recovery(evaluations: Iterable[Row]) -> list[Row]:
     reals = {env: len(body.feature_names()) for env, body in LOCOMOTION.items()}
     rows = []
     for row in evaluations:
-        most = min(int(row["features_used"]), reals.get(row["env"], 0))
+        most = min(int(row.get("features_used") or 0), reals.get(row["env"], 0))
         rows.append({**row, "recovery": int(row["real_features_used"]) / most if most else ""})
     return rows
 
