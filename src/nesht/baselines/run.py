@@ -113,10 +113,14 @@ def _tasks(options: TaskOptions) -> tuple[Task, Task]:
     """Return the task to train on, and the same with every reward, to evaluate on."""
     if not options.env:
         raise UserError("which environment? For example --env Hopper-v4.")
-    noise = Distractors(options.noise_ratio)
+    task = task_of(options)
+    return task, replace(task, mask=RewardMask())
+
+
+def task_of(options: TaskOptions) -> Task:
+    """Return the task that options describe."""
     mask = RewardMask(options.reward_keep, options.reward_every)
-    limit = options.max_episode_steps
-    return Task(options.env, noise, mask, limit), Task(options.env, noise, RewardMask(), limit)
+    return Task(options.env, Distractors(options.noise_ratio), mask, options.max_episode_steps)
 
 
 def _single(task: Task) -> Any:

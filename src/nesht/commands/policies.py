@@ -85,11 +85,15 @@ class Inspect:
 
     def execute(self) -> None:
         """Print the report of every policy found."""
+        from nesht.baselines.inputs import find_models
         from nesht.policies.saved import load_policy
         from nesht.report.features import feature_report
         from nesht.report.figure import draw_run
         from nesht.report.table import print_features
 
+        if models := find_models(self.path):
+            self._rivals(models)
+            return
         paths = _policies(self.path)
         reports = {str(path): feature_report(load_policy(path)) for path in paths}
         if self.json:
@@ -102,6 +106,19 @@ class Inspect:
                 raise UserError("a figure needs a run folder with metrics, not only a policy file.")
             draw_run(paths, self.figure)
             print(f"figure: {self.figure}", file=sys.stderr)
+
+    def _rivals(self, models: list[Path]) -> None:
+        """Print what trained reinforcement learners are connected to."""
+        from nesht.baselines.inputs import print_connections, read_connections
+
+        if self.figure is not None:
+            raise UserError("there is no figure for baselines; --json has all numbers.")
+        found = {model: read_connections(model) for model in models}
+        if self.json:
+            print(json.dumps({str(model): each.as_dict() for model, each in found.items()}, indent=2))
+            return
+        for model, each in found.items():
+            print_connections(model, each)
 
 
 @dataclass(frozen=True)
