@@ -65,8 +65,8 @@ class StrategyOptions:
     """Try perturbations in pairs of opposite sign."""
     shaping: Literal["raw", "standardize", "centered_rank"] = "standardize"
     """How fitness becomes weights."""
-    elite: float = 1.0
-    """Share of the directions that count, those with the best member, in (0, 1]."""
+    elite: float | str = 1.0
+    """Share of the directions that count, those with the best member, in (0, 1]; a number or kind:start:end."""
     explore: float | str = 1.0
     """How far weights that are zero are perturbed, as a share of sigma, in (0, 1]; a number or kind:start:end."""
     step_cost: float = 0.0

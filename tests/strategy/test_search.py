@@ -24,7 +24,7 @@ def strategy(**options: Any) -> Strategy:
 
 
 def test_the_pairs_with_the_best_member_count(array: Maker) -> None:
-    factor = np.asarray(elite(array(FITNESS), np.array(0.5), mirrored=True))
+    factor = np.asarray(elite(array(FITNESS), np.array([0.5, 0.5]), mirrored=True))
     # best members of the pairs: 9, 3, 8, 5 and 7, 6, 3, 9
     assert factor.tolist() == [[2, 2, 0, 0, 2, 2, 0, 0], [2, 2, 0, 0, 0, 0, 2, 2]]
 
@@ -38,7 +38,7 @@ def test_the_best_members_count_where_there_are_no_pairs(array: Maker) -> None:
 
 def test_one_that_diverged_is_never_among_the_best(array: Maker) -> None:
     fitness = np.where(FITNESS == 9, np.nan, FITNESS)
-    factor = np.asarray(elite(array(fitness), np.array(0.5), mirrored=False))
+    factor = np.asarray(elite(array(fitness), np.array([0.5, 0.5]), mirrored=False))
     assert not factor[np.isnan(fitness)].any()
 
 

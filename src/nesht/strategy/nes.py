@@ -78,8 +78,8 @@ class Strategy:
     """A key of `SHAPINGS`."""
     explore: Schedule | PerRun | float | str = 1.0
     """How far parameters that are zero are perturbed, as a share of sigma."""
-    elite: float | np.ndarray = 1.0
-    """Share of the directions that count, those with the best member; one number, or one per run."""
+    elite: Schedule | PerRun | float | str = 1.0
+    """Share of the directions that count, those with the best member."""
     optimiser: Optimiser = field(default_factory=SGD)
     """How the gradient becomes a step."""
     weight_decay: float = 0.0
@@ -100,11 +100,11 @@ class Strategy:
                 return
             if not (min(schedule.start, schedule.end) > 0 and np.isfinite([schedule.start, schedule.end]).all()):
                 raise UserError(f"{name} must stay positive, got {schedule.start} to {schedule.end}.")
-        explore = self._schedule("explore")
-        assert isinstance(explore, Schedule)
-        for name, value in (("elite", self.elite), ("explore", explore.start), ("explore", explore.end)):
-            if not 0 < value <= 1:
-                raise UserError(f"{name} must lie in (0, 1], got {value}.")
+        for name in ("elite", "explore"):
+            share = self._schedule(name)
+            assert isinstance(share, Schedule)
+            if not (0 < share.start <= 1 and 0 < share.end <= 1):
+                raise UserError(f"{name} must lie in (0, 1], got {getattr(self, name)}.")
         beta = self._schedule("beta")
         assert isinstance(beta, Schedule)
         if not (0 <= beta.start < 1 and 0 <= beta.end < 1):
@@ -149,8 +149,9 @@ class Strategy:
         rate = self._like(state.theta, lr)
         penalised = fitness - self.sparsifier.penalty(population)
         weights = SHAPINGS[self.shaping](penalised)
-        if np.any(np.asarray(self.elite) != 1):
-            weights = weights * elite(penalised, np.asarray(self.elite), self.mirrored)
+        share = self._schedule("elite").at(progress)
+        if np.any(share != 1):
+            weights = weights * elite(penalised, share, self.mirrored)
         gradient = nes_gradient(population, weights)
         t = xp.asarray(state.generation + 1, device=device(state.theta))
         step, first, second = self.optimiser.step(gradient, state.first, state.second, t)
@@ -194,9 +195,8 @@ def together(strategies: Sequence[Strategy]) -> Strategy:
     first = strategies[0]
     numbers: dict[str, Any] = {
         name: PerRun(tuple(Schedule.parse(getattr(one, name), name) for one in strategies))
-        for name in ("sigma", "lr", "beta", "explore")
+        for name in ("sigma", "lr", "beta", "explore", "elite")
     }
-    numbers["elite"] = np.array([one.elite for one in strategies])
     sparsifier = first.sparsifier
     for name in ("memory", "strength"):
         if hasattr(sparsifier, name):

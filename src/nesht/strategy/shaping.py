@@ -62,8 +62,8 @@ def _ranks(values: Array) -> Array:
     return xp.argsort(order, axis=-1, stable=True)
 
 
-def elite(fitness: Array, share: Array, mirrored: bool) -> Array:
-    """Return the factor of every member, (runs, n), when only a share (one, or (runs,)) of the directions counts.
+def elite(fitness: Array, share: np.ndarray, mirrored: bool) -> Array:
+    """Return the factor of every member, (runs, n), when only a share, (runs,), of the directions counts.
 
     Those with the best member count (Mania et al., 2018), and by as much more as there are fewer of them.
     """
@@ -73,7 +73,7 @@ def elite(fitness: Array, share: Array, mirrored: bool) -> Array:
     if mirrored:
         best = xp.max(xp.reshape(best, (runs, n // 2, 2)), axis=2)
     count = best.shape[1]
-    wanted = np.maximum(1, np.rint(np.broadcast_to(share, (runs,)) * count)).astype(np.int64)
+    wanted = np.maximum(1, np.rint(share * count)).astype(np.int64)
     factor = xp.asarray(count / wanted, dtype=fitness.dtype, device=device(fitness))[:, None]
     chosen = xp.astype(largest(best, wanted), fitness.dtype) * factor
     return xp.reshape(xp.stack([chosen, chosen], axis=2), (runs, n)) if mirrored else chosen

@@ -157,7 +157,7 @@ def _budget(config: Config) -> Budget:
         return Budget(DEFAULT_STEPS, None, None)
     moving = any(
         not Schedule.parse(getattr(config.strategy, name), name).is_constant
-        for name in ("lr", "sigma", "beta", "explore")
+        for name in ("lr", "sigma", "beta", "explore", "elite")
     )
     if moving and options.steps is None and options.generations is None:
         raise UserError("a schedule needs a budget in steps or generations: progress in wall time is not repeatable.")
