@@ -46,7 +46,7 @@ COMMON: dict[str, Sequence[Any]] = {
     "decay": (1.0, 0.3, 0.1),
     "normalise": (True, False),
     "common_randomness": ("none", "generation"),
-    "elite": (1.0, 0.5, 0.25),
+    "elite": (1.0, 0.5, 0.25, "linear:1:0.125"),
 }
 """The ranges of every method.
 
@@ -59,7 +59,7 @@ OWN: dict[str, dict[str, Sequence[Any]]] = {
     "ours": {
         "beta": (0.9, 0.95, "linear:0.98:0.9"),
         "memory": (0.9, 0.95, 0.98),
-        "explore": (1.0, 0.5),
+        "explore": (1.0, 0.5, "linear:1:0.2"),
     },
 }
 """The ranges of single methods."""
