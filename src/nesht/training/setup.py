@@ -155,12 +155,14 @@ def _budget(config: Config) -> Budget:
             raise UserError(f"the budget in {name} must be positive, got {limit}.")
     if limits == (None, None, None):
         return Budget(DEFAULT_STEPS, None, None)
-    moving = any(
-        not Schedule.parse(getattr(config.strategy, name), name).is_constant
-        for name in ("lr", "sigma", "beta", "explore", "elite")
-    )
-    if moving and options.steps is None and options.generations is None:
-        raise UserError("a schedule needs a budget in steps or generations: progress in wall time is not repeatable.")
+    if options.steps is None and options.generations is None:
+        for name in ("lr", "sigma", "beta", "explore", "elite"):
+            value = getattr(config.strategy, name)
+            if not Schedule.parse(value, name).is_constant:
+                raise UserError(
+                    f"{name} = {value} is a schedule and needs a budget in steps or generations (progress in wall time is "
+                    f"not repeatable); give one, or a constant {name}."
+                )
     return Budget(*limits)
 
 
