@@ -160,8 +160,8 @@ def _budget(config: Config) -> Budget:
             value = getattr(config.strategy, name)
             if not Schedule.parse(value, name).is_constant:
                 raise UserError(
-                    f"{name} = {value} is a schedule and needs a budget in steps or generations (progress in wall time is "
-                    f"not repeatable); give one, or a constant {name}."
+                    f"{name} = {value} is a schedule and needs a budget in steps or generations (progress in wall time "
+                    f"is not repeatable); give one, or a constant {name}."
                 )
     return Budget(*limits)
 
