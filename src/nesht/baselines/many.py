@@ -64,16 +64,16 @@ class _Line:
     """Prints how far all runs are, at most every few seconds."""
 
     def __init__(self, steps: Sequence[int]):
-        self._total, self._began, self._said = sum(steps), time.monotonic(), 0.0
+        self._total, self._began, self._said, self._done = sum(steps), time.monotonic(), 0.0, 0
 
     def __call__(self, last: dict[Any, tuple[int, float]]) -> None:
         now = time.monotonic()
-        done = sum(steps for steps, _ in last.values())
-        if not last or (now - self._said < PAUSE and done < self._total):
+        done = min(self._total, sum(steps for steps, _ in last.values()))  # some take a few more steps than asked for
+        if done in (0, self._done) or (now - self._said < PAUSE and done < self._total):
             return
-        self._said = now
+        self._said, self._done = now, done
         rate = done / max(now - self._began, 1e-9)
         score = sum(score for _, score in last.values()) / len(last)
-        left = time.strftime("%H:%M:%S", time.gmtime((self._total - done) / rate)) if rate else "?"
+        left = time.strftime("%H:%M:%S", time.gmtime((self._total - done) / rate))
         text = f"{done / self._total:4.0%} · {done:,} steps · {rate:,.0f}/s · {left} left · mean score {score:.0f}"
         print(text, file=sys.stderr, flush=True)

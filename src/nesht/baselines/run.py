@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -127,7 +128,11 @@ def _single(task: Task) -> Any:
     """Make a task's environment with observations in single precision: replay buffers hold a million of them."""
     from gymnasium.wrappers import DtypeObservation
 
-    return DtypeObservation(task.make(), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # that single precision is less, and that there are newer environments, is known
+        return DtypeObservation(task.make(), np.float32)
 
 
 def _watcher(config: BaselineConfig, task: Task, out: Path, report: Report | None) -> Any:
