@@ -77,8 +77,8 @@ class StrategyOptions:
     """What is cut: hard threshold after every update, once at the end, L1 penalty, soft threshold, nothing."""
     beta: float | str = 0.9
     """Fraction of the units a threshold sets to zero, in [0, 1); a number or kind:start:end."""
-    k: int | None = None
-    """Number of units a threshold keeps; overrides beta."""
+    k: int | str | None = None
+    """Number of units a threshold keeps (all, if there are fewer); overrides beta; a number or kind:start:end."""
     unit: Literal["weight", "feature"] = "feature"
     """What a threshold keeps or drops: single weights (the paper) or whole input features."""
     memory: float = 0.95

@@ -47,9 +47,8 @@ def generation(strategy: Strategy, state: State, array: Maker, fitness: Any = No
         ({"beta": Schedule.parse("linear:0.5:nan")}, "beta"),
         ({"k": 0}, "k "),
         ({"k": -3}, "k "),
-        ({"k": 7}, "k .* 6"),
-        ({"k": 3, "units": Units(D, (np.arange(4)[:, None], np.arange(4, 6)[:, None]))}, "k .* 2"),
-        ({"k": 1, "units": Units(D, ())}, "k "),
+        ({"k": "linear:0:3"}, "k "),
+        ({"k": "linear:3:inf"}, "k "),
     ],
 )
 def test_a_bad_option_is_refused_with_one_sentence_about_it(options: dict[str, Any], word: str) -> None:
@@ -88,6 +87,11 @@ def test_beta_can_move_and_each_run_has_its_own() -> None:
     strategy = Strategy(Units.weights(100), beta=Schedule.parse("linear:0:0.8"))
     assert strategy.kept(np.array([0.0, 0.5, 1.0]))[0].tolist() == [100, 60, 20]
     assert replace(strategy, k=7).kept(np.array([0.0, 1.0]))[0].tolist() == [7, 7]
+    assert replace(strategy, k="linear:2:6").kept(np.array([0.0, 0.5, 1.0]))[0].tolist() == [2, 4, 6]
+    pools = Units(D, (np.arange(4)[:, None], np.arange(4, 6)[:, None]))
+    assert [kept.tolist() for kept in replace(strategy, k=3, units=pools).kept(np.zeros(1))] == [[3], [2]]
+    most = strategy.units.counts[0]
+    assert replace(strategy, k=most + 5).kept(np.zeros(1))[0].tolist() == [most]
 
 
 def test_the_start_is_cut_to_k_as_well(array: Maker) -> None:

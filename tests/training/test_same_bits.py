@@ -97,7 +97,7 @@ def test_a_run_is_the_same_beside_runs_with_other_numbers(options: dict[str, Any
         {"common_randomness": "generation"},
         {"normalise": True, "common_randomness": "pair"},
     ]
-    changes += [{"penalty": 2.0}] if options else [{"memory": 0.5}, {"beta": 0.5}]
+    changes += [{"penalty": 2.0}] if options else [{"memory": 0.5}, {"beta": 0.5}, {"k": 3}, {"k": "linear:2:9"}]
     configs = [base, *(base.change(**change) for change in changes)]
     mixed = nesht.train_many(configs, progress=False)
     for config, run in zip(configs, mixed, strict=True):

@@ -31,10 +31,11 @@ def ablation(options: Options) -> list[Cell]:
     cells = []
     for env in options.envs:
         for method in ("NESHT", "ours"):
-            cells += [cell(options, env, 20, method, {"beta": beta}, beta=beta) for beta in BETAS]
+            cells += [cell(options, env, 20, method, {"beta": beta, "k": None}, beta=beta) for beta in BETAS]
         for unit in ("weight", "feature"):
             changes = [{"unit": unit, "memory": memory} for memory in MEMORIES]
-            cells += [cell(options, env, 20, "ours", change, **change) for change in changes]
+            share = {"beta": 0.9, "k": None}  # the same share of weights and of features
+            cells += [cell(options, env, 20, "ours", {**change, **share}, **change) for change in changes]
     return cells
 
 
@@ -55,7 +56,7 @@ def clean(options: Options) -> list[Cell]:
 
     Without noise there is nothing to cut: the thresholds keep everything.
     """
-    ceiling = [cell(options, env, 0, method, {"beta": 0.0}) for env in options.envs for method in METHODS]
+    ceiling = [cell(options, env, 0, method, {"beta": 0.0, "k": None}) for env in options.envs for method in METHODS]
     beyond = [cell(options, env, ratio, "ours") for env in options.envs for ratio in (*RATIOS, 50, 100)]
     return ceiling + beyond
 
@@ -80,10 +81,11 @@ def limits(options: Options) -> list[Cell]:
     """
     cells: list[Cell] = []
     for env in options.envs:
-        plain = cell(options, env, 0, "ours", {"beta": 0.0}).config
+        dense = {"beta": 0.0, "k": None}
+        plain = cell(options, env, 0, "ours", dense).config
         for name, change in CHANGES.items():
             more = {**change, "steps": 3 * options.steps} if "steps" in change else change
-            made = cell(options, env, 0, "ours", {"beta": 0.0, **more}, change=name)
+            made = cell(options, env, 0, "ours", {**dense, **more}, change=name)
             if not change or made.config != plain:
                 cells.append(made)
     return cells

@@ -57,7 +57,7 @@ for plain SGD at the start, `decay` its end as a share of that.
 OWN: dict[str, dict[str, Sequence[Any]]] = {
     "NES-L1": {"penalty": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
     "ours": {
-        "beta": (0.9, 0.95, "linear:0.98:0.9"),
+        "k": (20, "linear:6:20", "linear:6:36"),
         "memory": (0.9, 0.95, 0.98),
         "explore": (1.0, 0.5, "linear:1:0.2"),
     },

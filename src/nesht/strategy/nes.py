@@ -70,8 +70,8 @@ class Strategy:
     """Learning rate."""
     beta: Schedule | PerRun | float | str = 0.0
     """Fraction of the units of every pool that is cut."""
-    k: int | None = None
-    """How many units of every pool are kept; overrides beta."""
+    k: Schedule | PerRun | int | str | None = None
+    """How many units of every pool are kept, or all if there are fewer; overrides beta."""
     mirrored: bool = True
     """Draw perturbations in pairs of opposite sign."""
     shaping: str = "standardize"
@@ -114,9 +114,11 @@ class Strategy:
             )
         if not 0 <= self.weight_decay < np.inf:
             raise UserError(f"weight_decay must be 0 or more, got {self.weight_decay}.")
-        most = min(self.units.counts, default=0)
-        if self.k is not None and not 1 <= self.k <= most:
-            raise UserError(f"k must lie between 1 and the number of units, {most}, got {self.k}.")
+        if self.k is not None:
+            k = self._schedule("k")
+            assert isinstance(k, Schedule)
+            if not (1 <= k.start < np.inf and 1 <= k.end < np.inf):
+                raise UserError(f"k is how many units are kept and must be at least 1, got {self.k}.")
 
     def init(self, theta: Array, seed: np.ndarray) -> State:
         """Return the state of new runs that start at theta, (runs, d), cut to k units as the algorithm demands."""
@@ -174,7 +176,8 @@ class Strategy:
     def kept(self, progress: np.ndarray) -> list[np.ndarray]:
         """Return how many units are kept at each progress, one (runs,) array per pool."""
         if self.k is not None:
-            return [np.full(len(progress), self.k) for _ in self.units.pools]
+            wanted = np.rint(self._schedule("k").at(progress)).astype(np.int64)
+            return [np.minimum(wanted, count) for count in self.units.counts]
         share = 1 - self._schedule("beta").at(progress)
         return [np.maximum(1, np.rint(share * count)).astype(np.int64) for count in self.units.counts]
 
@@ -197,6 +200,8 @@ def together(strategies: Sequence[Strategy]) -> Strategy:
         name: PerRun(tuple(Schedule.parse(getattr(one, name), name) for one in strategies))
         for name in ("sigma", "lr", "beta", "explore", "elite")
     }
+    if first.k is not None:
+        numbers["k"] = PerRun(tuple(Schedule.parse(one.k, "k") for one in strategies))  # type: ignore[arg-type]
     sparsifier = first.sparsifier
     for name in ("memory", "strength"):
         if hasattr(sparsifier, name):

@@ -82,7 +82,7 @@ def kind(config: Config) -> str:
         "elite": 1.0,
         "explore": 1.0,
     }
-    free |= {"normalise": False, "common_randomness": "none"}
+    free |= {"normalise": False, "common_randomness": "none", "k": None if config.strategy.k is None else 1}
     signs = {name: float(getattr(config.strategy, name) > 0) for name in ("memory", "penalty")}
     return repr(config.change(**free, **signs))
 
@@ -156,9 +156,9 @@ def _budget(config: Config) -> Budget:
     if limits == (None, None, None):
         return Budget(DEFAULT_STEPS, None, None)
     if options.steps is None and options.generations is None:
-        for name in ("lr", "sigma", "beta", "explore", "elite"):
+        for name in ("lr", "sigma", "beta", "k", "explore", "elite"):
             value = getattr(config.strategy, name)
-            if not Schedule.parse(value, name).is_constant:
+            if value is not None and not Schedule.parse(value, name).is_constant:
                 raise UserError(
                     f"{name} = {value} is a schedule and needs a budget in steps or generations (progress in wall time "
                     f"is not repeatable); give one, or a constant {name}."
