@@ -178,3 +178,14 @@ def test_importing_nesht_loads_nothing_heavy() -> None:
     code = f"import sys, nesht; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(("words", "k"), [("", "linear:6:20"), ("--beta 0.5", None), ("--beta=0.5 --k 3", 3)])
+def test_a_share_that_is_given_counts_more_than_a_number_of_the_preset(
+    words: str, k: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nesht import cli, presets
+
+    monkeypatch.setitem(presets._CHOSEN, "Hopper", {"ours": {"k": "linear:6:20"}})
+    made = cli._parse(["train", "--env", "Hopper-v4", "--steps", "9", *words.split()])
+    assert made.options.strategy.k == k

@@ -67,7 +67,8 @@ def _starting_point(arguments: list[str]) -> Config:
     given, _ = peek.parse_known_args([argument for argument in arguments if argument not in ("-h", "--help")])
     options = read_options(Path(given.config)) if given.config else {}
     env = given.env or options.get("env", "")
-    config = Config().change(**{**preset(given.preset or PRESETS[0], env), **options})
+    flags = {word[2:].partition("=")[0] for word in arguments if word.startswith("--")}
+    config = Config().change(**{**preset(given.preset or PRESETS[0], env, {*options, *flags}), **options})
     check_kinds(config)
     return config
 

@@ -6,6 +6,7 @@ A preset chooses how to train, never what to train on: the environment, its nois
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,14 @@ def tuned_for(env: str, method: str = "ours") -> dict[str, Any]:
     return dict(_CHOSEN.get(env.partition("-")[0], {}).get(method, {}))
 
 
-def preset(name: str, env: str) -> dict[str, Any]:
-    """Return the options of a preset for an environment."""
+def preset(name: str, env: str, given: Collection[str] = ()) -> dict[str, Any]:
+    """Return the options of a preset for an environment, for someone who gives some options himself.
+
+    A number of inputs to keep would override the share that he gives: then it is left out.
+    """
     if name == "paper":
         return dict(PAPER)
     if name == "tuned":
-        return {**TUNED, **tuned_for(env)}
+        found = {**TUNED, **tuned_for(env)}
+        return {key: value for key, value in found.items() if key != "k" or "beta" not in given}
     raise UserError(f"unknown preset {name!r}.{near_matches(name, PRESETS)} Use one of {', '.join(PRESETS)}.")

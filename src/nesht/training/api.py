@@ -66,7 +66,7 @@ def train_fleet(
         raise UserError(f"seeds must be given, each once, got {seeds}.")
     if config is None:
         env = options.get("env", "")
-        config = Config().change(**preset_options(preset, env if isinstance(env, str) else ""))
+        config = Config().change(**preset_options(preset, env if isinstance(env, str) else "", options))
     config = config.change(**options)
     if out is not None:
         _check_kind(Path(out), len(seeds))
