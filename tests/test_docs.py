@@ -203,7 +203,7 @@ def test_the_presets_are_those_of_the_code() -> None:
     assert presets.TUNED.keys() == presets.PAPER.keys()
     assert {name: (tuned, paper) for name, tuned, paper in re.findall(r"\| `(\w+)` \| (\S+) \| (\S+) \|", text)} == both
     special = {(env, name, shown(value)) for env, values in presets.TUNED_FOR.items() for name, value in values.items()}
-    assert set(re.findall(r"^\| ([A-Z]\w+) \| `(\w+)` \| ([\w.]+) \|$", text, re.MULTILINE)) == special
+    assert set(re.findall(r"^\| ([A-Z]\w+) \| `(\w+)` \| ([\w.:]+) \|$", text, re.MULTILINE)) == special
 
 
 def test_every_file_and_column_of_a_run_is_documented(hopper: Path) -> None:
