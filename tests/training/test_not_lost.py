@@ -28,6 +28,7 @@ OPTIONS: dict[str, Any] = {
     "threads": 1,
     "checkpoint_seconds": 0.0,
     "optimiser": "adam",
+    "lr": 0.003,
     "beta": "linear:0.5:0.9",
 }
 SCRIPT = "import json, sys, nesht; nesht.train(out=sys.argv[1], progress=False, **json.loads(sys.argv[2]))"
