@@ -94,7 +94,7 @@ def test_settings_are_changed_by_name() -> None:
 def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"nesht\[baselines\]"):
-        many.train_baselines([(BaselineConfig("td3", {}), Path("nowhere"))])
+        many.train_baselines([(BaselineConfig("td3", {}, TaskOptions("Hopper-v4")), Path("nowhere"))])
 
 
 def test_evaluation_counts_every_reward_of_the_noisy_task() -> None:
@@ -140,3 +140,15 @@ def test_inspect_says_that_others_read_everything(tmp_path: Path, capfd: pytest.
     with pytest.raises(SystemExit):
         main(["inspect", str(tmp_path)])
     assert "td3 reads all its inputs" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--noise-ratio", "-1"], ["--reward-keep", "7"], ["--env", ""]])
+def test_a_task_that_makes_no_sense_gets_a_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["baseline", "td3", "--env", "Hopper-v4", *words, "--out", str(tmp_path)])
+    said = capfd.readouterr().err
+    assert said.startswith("nesht: ")
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []

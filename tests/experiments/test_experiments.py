@@ -93,6 +93,9 @@ def test_reinforcement_learners_leave_the_same_rows(tmp_path: Path) -> None:
     assert {row["steps"] for row in results.runs[:2]} == {90}
     assert results.about[0]["engine"] == ["batch on cpu", "stable-baselines3 on cpu"]
     assert not Results.read(tmp_path / "out").missing(cells, [0, 1])
+    longer = [Cell(one.labels, cells[0].config.change(steps=120))]
+    more = run_experiment(longer, [0], tmp_path / "out", tmp_path / "work", "b", progress=False)
+    assert int(more.runs[-1]["steps"]) == 120  # the shorter run in the same folder does not pass for it
     write_report([(tmp_path / "out").rename(tmp_path / "table1-tuned")], tmp_path / "report.html")
 
 

@@ -36,11 +36,6 @@ class SparseLinear(nn.Linear):
             self.weight.mul_(self.mask)
         self.weight.register_hook(lambda gradient: gradient * self.mask)
 
-    @property
-    def connections(self) -> torch.Tensor:
-        """How many weights read each input."""
-        return self.mask.sum(dim=0)
-
     def rewire(self, drop: float, optimiser: torch.optim.Optimizer) -> None:
         """Drop a share of the weights, the smallest, and grow as many at random where there was none."""
         mask, weight = self.mask.reshape(-1), self.weight.detach().reshape(-1)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tomllib
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from nesht.baselines.run import CONFIG, MODEL, task_of
+from nesht.baselines.run import CONFIG, MODEL
 from nesht.baselines.settings import check
 from nesht.config import TaskOptions
 from nesht.errors import UserError
+from nesht.tasks.task import make_task
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,14 @@ def read_connections(folder: Path) -> Connections:
     if options["algorithm"] != "anf-sac":
         raise UserError(f"{options['algorithm']} reads all its inputs; only anf-sac chooses among them.")
     check(options["algorithm"])
-    from nesht.baselines.anf import ANFSAC
+    import torch
 
-    layer, _ = next(ANFSAC.load(folder / MODEL, device="cpu").sparse_layers())
-    task = task_of(TaskOptions(**options["task"]))
-    strength = layer.weight.detach().abs().sum(dim=0)
-    counts = [int(number) for number in layer.connections.tolist()]
-    return Connections(task.feature_names, task.n_real, counts, strength.tolist())
+    with zipfile.ZipFile(folder / MODEL) as packed, packed.open("policy.pth") as weights:  # tensors alone: no code runs
+        tensors = torch.load(weights, map_location="cpu", weights_only=True)
+    mask, weight = (tensors[f"actor.latent_pi.0.{name}"] for name in ("mask", "weight"))
+    task = make_task(TaskOptions(**options["task"]))
+    counts = [int(number) for number in mask.sum(dim=0).tolist()]
+    return Connections(task.feature_names, task.n_real, counts, weight.abs().sum(dim=0).tolist())
 
 
 def print_connections(folder: Path, found: Connections, most: int = 25) -> None:

@@ -14,6 +14,7 @@ from nesht.baselines.run import EVALUATIONS, SUMMARY, BaselineConfig, train_base
 from nesht.baselines.settings import check
 from nesht.engines import cores
 from nesht.errors import UserError
+from nesht.tasks.task import make_task
 
 PAUSE = 5.0
 """Seconds between two lines of progress."""
@@ -23,14 +24,17 @@ def train_baselines(jobs: Sequence[tuple[BaselineConfig, Path]], processes: int 
     """Train all runs that are not finished; with processes 0, one per core. An interrupted run begins again."""
     for config, _ in jobs:
         check(config.algorithm)
+        make_task(config.task)  # a mistake is found here, before any process starts
     todo = [job for job in jobs if not (job[1] / SUMMARY).exists()]
+    if not todo:
+        return
     if len(todo) == 1:
         config, out = todo[0]
         line = _Line([config.steps])
         train_baseline(config, out, (lambda steps, score: line({out: (steps, score)})) if progress else None)
         return
     context = multiprocessing.get_context("spawn")
-    with context.Pool(min(len(todo), processes or cores()) or 1, maxtasksperchild=1) as pool:
+    with context.Pool(min(len(todo), processes or cores()), maxtasksperchild=1) as pool:
         waiting = [pool.apply_async(_run, job) for job in todo]
         show = _Line([config.steps for config, _ in todo]) if progress else None
         while not all(each.ready() for each in waiting):

@@ -2,7 +2,7 @@
 
 config.toml       the task, the training options, the algorithm and its settings
 evaluations.csv   one row per evaluation
-model.zip         the trained model, as stable-baselines3 saves it (and normaliser.pkl where it has one)
+model.zip         the trained model, as stable-baselines3 saves it (and normaliser.safetensors where it has one)
 summary.json      the result, once the run is finished
 """
 
@@ -23,15 +23,15 @@ import tomli_w
 from nesht.baselines.settings import Settings, make_model
 from nesht.config import TaskOptions
 from nesht.errors import UserError
-from nesht.storage import write_file
-from nesht.tasks.imperfect import Distractors, RewardMask
-from nesht.tasks.task import Task
+from nesht.storage import pack_arrays, write_file
+from nesht.tasks.imperfect import RewardMask
+from nesht.tasks.task import Task, make_task
 
 CONFIG, EVALUATIONS, MODEL, NORMALISER, SUMMARY = (
     "config.toml",
     "evaluations.csv",
     "model.zip",
-    "normaliser.pkl",
+    "normaliser.safetensors",
     "summary.json",
 )
 COLUMNS = ("seed", "steps", "score", "seconds")
@@ -82,7 +82,8 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     if config.steps < 1 or config.eval_episodes < 1:
         raise UserError("steps and eval_episodes must be at least 1.")
     torch.set_num_threads(1)
-    task, plain = _tasks(config.task)
+    task = make_task(config.task)
+    plain = replace(task, mask=RewardMask())  # every reward counts in an evaluation
     out.mkdir(parents=True, exist_ok=True)
     write_file(out / CONFIG, config.to_toml().encode())
     env: Any = DummyVecEnv([lambda: _single(task)])
@@ -95,7 +96,8 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     watch.evaluate()
     model.save(out / MODEL)
     if config.settings["normalise"]:
-        env.save(str(out / NORMALISER))
+        seen = env.obs_rms
+        write_file(out / NORMALISER, pack_arrays("normaliser", {"mean": seen.mean, "var": seen.var}, {}))
     summary = {
         "seed": config.seed,
         "score": float(np.mean(watch.scores[-RECENT:])),
@@ -110,28 +112,12 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     return summary
 
 
-def _tasks(options: TaskOptions) -> tuple[Task, Task]:
-    """Return the task to train on, and the same with every reward, to evaluate on."""
-    if not options.env:
-        raise UserError("which environment? For example --env Hopper-v4.")
-    task = task_of(options)
-    return task, replace(task, mask=RewardMask())
-
-
-def task_of(options: TaskOptions) -> Task:
-    """Return the task that options describe."""
-    mask = RewardMask(options.reward_keep, options.reward_every)
-    return Task(options.env, Distractors(options.noise_ratio), mask, options.max_episode_steps)
-
-
 def _single(task: Task) -> Any:
     """Make a task's environment with observations in single precision: replay buffers hold a million of them."""
     from gymnasium.wrappers import DtypeObservation
 
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # that single precision is less, and that there are newer environments, is known
+    with warnings.catch_warnings():  # of single precision, and of newer environments
+        warnings.simplefilter("ignore")
         return DtypeObservation(task.make(), np.float32)
 
 

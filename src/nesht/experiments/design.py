@@ -64,7 +64,7 @@ def rival(options: Options, env: str, ratio: float, method: str) -> Cell:
     """Return the cell of a reinforcement learner on a noisy task; it gets a tenth of the steps, as in the paper."""
     name = REINFORCEMENT[method]
     task = TaskOptions(env, float(ratio), REWARD_KEEP)
-    device = options.runtime.get("device", "cpu")
+    device = "cuda" if options.runtime.get("device") == "cuda" else "cpu"
     config = BaselineConfig(name, SETTINGS[name], task, max(1, options.steps // 10), device=device)
     return Cell({"env": env, "noise": ratio, "method": method, "preset": options.preset}, config)
 

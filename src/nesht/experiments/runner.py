@@ -35,7 +35,7 @@ from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
 from nesht.storage import write_file
 from nesht.training.api import resume, train_many
-from nesht.training.folder import SUMMARY, is_run, read_config
+from nesht.training.folder import CONFIG, SUMMARY, is_run, read_config
 
 Row = dict[str, Any]
 RUNS, EVALUATIONS, ABOUT = "runs.csv", "evaluations.csv.gz", "about.json"
@@ -129,6 +129,8 @@ def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path],
         place = places[cell.digest(), seed]
         if isinstance(cell.config, BaselineConfig):
             rivals[place] = cell.config.change(seed=seed)
+            if (place / CONFIG).exists() and (place / CONFIG).read_text() != rivals[place].to_toml():
+                shutil.rmtree(place)  # left by other settings
             continue
         if is_run(place) and Cell(cell.labels, read_config(place)).digest() != cell.digest():  # left by other settings
             shutil.rmtree(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
+from nesht.config import TaskOptions
 from nesht.errors import UserError, near_matches
 from nesht.tasks.imperfect import Distractors, RewardMask, noisy_names, plain_names
 from nesht.tasks.locomotion import LOCOMOTION, Locomotion
@@ -102,6 +104,32 @@ class Task:
         if self.distractors.count(self.n_real):
             env = NoiseFeatures(env, self.distractors.ratio)
         return env if self.mask.keeps_all else MaskReward(env, self.mask.keep, self.mask.every)
+
+
+def make_task(options: TaskOptions) -> Task:
+    """Make the task that options describe; raises UserError with one sentence about the first thing wrong."""
+    rules = [
+        (
+            bool(options.env),
+            "which environment? For example --env Hopper-v4, or --env module:function for your own.",
+        ),
+        (0 <= options.noise_ratio < math.inf, f"noise_ratio must be 0 or more, got {options.noise_ratio}."),
+        (0 < options.reward_keep <= 1, f"reward_keep is a probability in (0, 1], got {options.reward_keep}."),
+        (options.reward_every >= 0, f"reward_every must be 0 (off) or more, got {options.reward_every}."),
+        (
+            options.reward_keep == 1 or options.reward_every <= 1,
+            "reward_keep and reward_every are two ways to mask rewards; give one of them.",
+        ),
+        (
+            options.max_episode_steps is None or options.max_episode_steps >= 1,
+            f"max_episode_steps must be at least 1, got {options.max_episode_steps}.",
+        ),
+    ]
+    for fine, sentence in rules:
+        if not fine:
+            raise UserError(sentence)
+    mask = RewardMask(options.reward_keep, options.reward_every)
+    return Task(options.env, Distractors(options.noise_ratio), mask, options.max_episode_steps)
 
 
 @cache

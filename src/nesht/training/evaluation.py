@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from nesht import keys
-from nesht.config import Config, RuntimeOptions, TaskOptions
+from nesht.config import RuntimeOptions, TaskOptions
 from nesht.engines import Episodes, make_engine
 from nesht.errors import UserError
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.saved import Policy
 from nesht.strategy import Population
-from nesht.training.setup import make_task
+from nesht.tasks.task import make_task
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def evaluate_policy(
     if episodes < 1:
         raise UserError(f"episodes must be at least 1, got {episodes}.")
     known = {option.name for option in fields(TaskOptions)}
-    task = make_task(Config().change(**{name: value for name, value in policy.task.items() if name in known}))
+    task = make_task(TaskOptions(**{name: value for name, value in policy.task.items() if name in known}))
     if task.feature_names != policy.feature_names:
         raise UserError(f"{task.name} has other features now than when this policy was trained.")
     moments = Moments(*(array[None] for array in (policy.moments.count, policy.moments.mean, policy.moments.m2)))

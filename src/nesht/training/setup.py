@@ -26,8 +26,7 @@ from nesht.strategy import (
 )
 from nesht.strategy.nes import together as together_strategies
 from nesht.strategy.sparsify import Sparsifier
-from nesht.tasks.imperfect import Distractors, RewardMask
-from nesht.tasks.task import Task
+from nesht.tasks.task import Task, make_task
 
 DEFAULT_STEPS = 1_000_000
 
@@ -100,7 +99,7 @@ def build(config: Config) -> Setup:
     """Check all options and make the parts; raises UserError with one sentence about the first thing wrong."""
     check_kinds(config)
     _check_ranges(config)
-    task = make_task(config)
+    task = make_task(config.task)
     engine = choose_engine(config.runtime.engine, task)
     config = config.change(engine=engine, device=choose_device(engine, config.runtime.device))
     options = config.policy
@@ -108,15 +107,6 @@ def build(config: Config) -> Setup:
     budget = _budget(config)
     every = config.training.eval_every or max(1, (budget.steps or 0) // 100)
     return Setup(config, task, policy, _strategy(config, policy), budget, every)
-
-
-def make_task(config: Config) -> Task:
-    """Make the task that the options describe."""
-    options = config.task
-    if not options.env:
-        raise UserError("which environment? For example --env Hopper-v4, or --env module:function for your own.")
-    mask = RewardMask(options.reward_keep, options.reward_every)
-    return Task(options.env, Distractors(options.noise_ratio), mask, options.max_episode_steps)
 
 
 def _strategy(config: Config, policy: Network) -> Strategy:
@@ -167,19 +157,8 @@ def _budget(config: Config) -> Budget:
 
 
 def _check_ranges(config: Config) -> None:
-    task, strategy, training, runtime = config.task, config.strategy, config.training, config.runtime
+    strategy, training, runtime = config.strategy, config.training, config.runtime
     rules: list[tuple[bool, str]] = [
-        (0 <= task.noise_ratio < math.inf, f"noise_ratio must be 0 or more, got {task.noise_ratio}."),
-        (0 < task.reward_keep <= 1, f"reward_keep is a probability in (0, 1], got {task.reward_keep}."),
-        (task.reward_every >= 0, f"reward_every must be 0 (off) or more, got {task.reward_every}."),
-        (
-            task.reward_keep == 1 or task.reward_every <= 1,
-            "reward_keep and reward_every are two ways to mask rewards; give one of them.",
-        ),
-        (
-            task.max_episode_steps is None or task.max_episode_steps >= 1,
-            f"max_episode_steps must be at least 1, got {task.max_episode_steps}.",
-        ),
         (all(width >= 1 for width in config.policy.hidden), f"hidden layers need a width, got {config.policy.hidden}."),
         (strategy.rollouts >= 1, f"rollouts must be at least 1, got {strategy.rollouts}."),
         (0 <= strategy.memory <= 1, f"memory must lie in [0, 1], got {strategy.memory}."),

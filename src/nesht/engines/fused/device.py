@@ -237,13 +237,12 @@ class Cuda:
     def __init__(self) -> None:
         import torch
 
-        with _counting:
-            Cuda._open += 1
-
         self._wp, self._torch = warp(), torch
         self._stream = torch.cuda.Stream()
         self._warp_stream = self._wp.stream_from_torch(self._stream)
         self._device = self._warp_stream.device
+        with _counting:
+            Cuda._open += 1
 
     def put(self, array: Any, dtype: Any) -> Any:
         """See `Device.put`."""
