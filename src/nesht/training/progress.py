@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -14,8 +14,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from nesht.training.recorder import Record
 from nesht.training.setup import Budget
 
-PLAIN_SECONDS = 10.0
-"""Time between two lines when the output is no terminal."""
+PLAIN_SECONDS, LIVE_SECONDS = 10.0, 0.2
+"""Time between two lines when the output is no terminal, and when it is one."""
 
 
 class ProgressDisplay:
@@ -48,17 +48,25 @@ class ProgressDisplay:
         """Show the newest records of some of the runs, by a number that tells runs apart."""
         with self._lock:
             self._latest.update({run: (record, _share(record, budget)) for run, record in records.items()})
-            self._show(records.values())
+            if self._steps_at_start < 0:  # those of the first generation took time too, but not those before a resume
+                first = all(record["generation"] == 0 for record in records.values())
+                self._steps_at_start = 0 if first else self._steps()
+            self._show()
 
-    def _show(self, records: Iterable[Record]) -> None:
-        steps = sum(record["steps"] for record, _ in self._latest.values())
-        if self._steps_at_start < 0:  # the steps of the first generation took time too, but not those before a resume
-            self._steps_at_start = 0 if all(record["generation"] == 0 for record in records) else steps
-        line, share = self.line(steps)
+    def _steps(self) -> int:
+        return sum(record["steps"] for record, _ in self._latest.values())
+
+    def _show(self) -> None:
+        """Show a line if it is time for one, or if all is done; to make one takes a while with thousands of runs."""
+        now, pause = time.monotonic(), PLAIN_SECONDS if self._bar is None else LIVE_SECONDS
+        over = len(self._latest) == self._runs and all(share >= 1 for _, share in self._latest.values())
+        if now - self._shown < pause and not over:
+            return
+        self._shown = now
+        line, share = self.line(self._steps())
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=share, description=line)
-        elif time.monotonic() - self._shown >= PLAIN_SECONDS or share >= 1:
-            self._shown = time.monotonic()
+        else:
             self._console.print(line, highlight=False, soft_wrap=True)
 
     def line(self, steps: int) -> tuple[str, float]:
