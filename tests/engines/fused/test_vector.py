@@ -74,6 +74,16 @@ def test_a_copy_does_not_depend_on_how_many_there_are() -> None:
     assert (first != second).all()
 
 
+def test_with_a_list_of_seeds_a_copy_is_as_if_it_were_alone() -> None:
+    options: dict[str, Any] = {"noise_ratio": 1, "reward_keep": 0.5, "max_episode_steps": 40}
+    many = play(make(3, **options), 60, seed=[8, 5, 9])
+    alone = play(make(1, **options), 60, seed=[8])
+    assert_same(alone, many)
+    other = make(2, **options)
+    assert np.array_equal(other.reset(seed=[9, 5])[0], many[0][0][[2, 1]])
+    other.close()
+
+
 def test_without_a_seed_every_reset_is_another() -> None:
     vector = make(2)
     assert (vector.reset()[0].copy() != vector.reset()[0]).all()

@@ -22,6 +22,9 @@ PATIENCE = 0.7
 CHUNKS = 8
 """Pieces of work per thread on a CPU: enough that threads end together, few enough that starting one costs nothing."""
 
+BLOCK = 256
+"""Threads in a block on a GPU where nothing else is said."""
+
 OTHERS_LEFT = 0.75
 """Share of a GPU's places that episodes of several engines take together: the rest is for the small kernels of their
 strategies, which would otherwise wait for episodes to end."""
@@ -116,6 +119,10 @@ class Device(Protocol):
         """Return a Warp array of zeros on the device."""
         ...
 
+    def copy(self, source: Any, target: Any) -> None:
+        """Write the values of a Warp array into another one."""
+        ...
+
     def get(self, array: Any) -> np.ndarray:
         """Return the values of a Warp array once all that was launched is done."""
         ...
@@ -124,8 +131,8 @@ class Device(Protocol):
         """Return a Warp array as what people use on the device, NumPy's or torch's, without a copy."""
         ...
 
-    def spread(self, kernel: Any, rows: int, inputs: Inputs) -> None:
-        """Launch a kernel over rows."""
+    def spread(self, kernel: Any, rows: int, inputs: Inputs, block: int = BLOCK) -> None:
+        """Launch a kernel over rows, on CUDA in blocks of as many threads."""
         ...
 
     def consume(self, kernel: Any, rows: int, block: int, inputs: Take) -> Any:
@@ -169,6 +176,10 @@ class Cpu:
         """See `Device.zeros`."""
         return self._wp.zeros(shape, dtype=dtype, device="cpu")
 
+    def copy(self, source: Any, target: Any) -> None:
+        """See `Device.copy`."""
+        self._wp.copy(target, source)
+
     def get(self, array: Any) -> np.ndarray:
         """See `Device.get`."""
         return np.asarray(array.numpy())
@@ -177,7 +188,7 @@ class Cpu:
         """See `Device.native`."""
         return array.numpy()
 
-    def spread(self, kernel: Any, rows: int, inputs: Inputs) -> None:
+    def spread(self, kernel: Any, rows: int, inputs: Inputs, block: int = BLOCK) -> None:
         """See `Device.spread`."""
 
         def piece(start: int, stop: int) -> None:
@@ -266,6 +277,10 @@ class Cuda:
                 raise UserError(f"{words}; train fewer seeds at a time, or with a smaller n.") from None
             return self._wp.from_torch(tensor, dtype=dtype, requires_grad=False)
 
+    def copy(self, source: Any, target: Any) -> None:
+        """See `Device.copy`."""
+        self._wp.copy(target, source, stream=self._warp_stream)
+
     def get(self, array: Any) -> np.ndarray:
         """See `Device.get`."""
         with self._torch.cuda.stream(self._stream):
@@ -275,9 +290,10 @@ class Cuda:
         """See `Device.native`."""
         return self._wp.to_torch(array)
 
-    def spread(self, kernel: Any, rows: int, inputs: Inputs) -> None:
+    def spread(self, kernel: Any, rows: int, inputs: Inputs, block: int = BLOCK) -> None:
         """See `Device.spread`."""
-        self._wp.launch(kernel, rows, inputs=inputs(0), stream=self._warp_stream, record_tape=False)
+        stream = self._warp_stream
+        self._wp.launch(kernel, rows, inputs=inputs(0), stream=stream, block_dim=block, record_tape=False)
 
     def consume(self, kernel: Any, rows: int, block: int, inputs: Take) -> Any:
         """See `Device.consume`."""
@@ -300,10 +316,10 @@ class Cuda:
         done.synchronize()
 
     def meet(self) -> None:
-        """See `Device.meet`."""
+        """See `Device.meet`; in this order, because theirs may be recording a graph, which ours then joins."""
         theirs = self._torch.cuda.current_stream()
-        theirs.wait_stream(self._stream)
         self._stream.wait_stream(theirs)
+        theirs.wait_stream(self._stream)
 
     def _threads(self, block: int) -> int:
         """How many threads a kernel may have: its share of what its launch bounds let the GPU hold at a time."""

@@ -14,13 +14,16 @@ from gymnasium.vector.utils import batch_space
 
 from nesht import keys
 from nesht.engines import cores
-from nesht.engines.fused.device import Cpu, Cuda, Device, check_device, compiling, load, warp
+from nesht.engines.fused.device import BLOCK, Cpu, Cuda, Device, check_device, compiling, load, warp
 from nesht.engines.fused.engine import fingerprint
 from nesht.engines.fused.planar import PlanarModel
 from nesht.engines.fused.reading import read_planar
 from nesht.errors import UserError, near_matches
 from nesht.tasks.imperfect import Distractors, RewardMask
 from nesht.tasks.locomotion import LOCOMOTION, Locomotion
+
+FEW = 1024
+"""Up to so many copies, each has a block of its own on a GPU: those of one block wait for each other at every turn."""
 
 
 class FusedVectorEnv(gymnasium.vector.VectorEnv):
@@ -69,10 +72,11 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
         self._device: Device = Cuda() if where == "cuda" else Cpu(threads or cores())
         self._limit = max_episode_steps or body.time_limit
         self._mask = RewardMask(reward_keep, reward_every)
+        self._block = 1 if num_envs <= FEW else BLOCK
         with compiling:
             self._start, self._advance = step_kernels(read_planar(model), body, precision, where == "cuda")
             for kernel in (self._start, self._advance):
-                load(kernel, where)
+                load(kernel, where, self._block if where == "cuda" else None)
         real = 2 * model.nq - 1
         seen = real + Distractors(noise_ratio).count(real)
         low, high = model.actuator_ctrlrange.T
@@ -87,23 +91,32 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
         self._time, self._episode = zeros((num_envs,), wp.int32), self._device.put(np.zeros(num_envs), wp.uint32)
         self._reward, self._ended = zeros((num_envs, 2), self._real), zeros((num_envs, 3), wp.bool)
         self._final, self._seen = zeros((num_envs, seen), self._real), zeros((num_envs, seen), self._real)
-        self._seeds = self._device.put(np.zeros(num_envs), wp.uint32)
+        self._seeds, self._member = (self._device.put(np.zeros(num_envs), wp.uint32) for _ in range(2))
+        self._action: Any = None
 
     def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin a new episode everywhere; without a seed, other ones than before."""
+        """Begin a new episode everywhere; without a seed, other ones than before.
+
+        One seed is for all copies, which differ by their places; of a list, every copy gets the one that it would get
+        if it were alone.
+        """
         wp, n = self._wp, self.num_envs
+        alone = isinstance(seed, Sequence)
         given = list(seed) if isinstance(seed, Sequence) else [keys.entropy() % keys.WORD if seed is None else seed] * n
         seeds = [keys.entropy() % keys.WORD if each is None else int(each) for each in given]
         if len(seeds) != n or not all(0 <= each < keys.WORD for each in seeds):
             raise UserError(f"seeds must be one number, or {n} of them, in [0, 2**32), got {seed}.")
-        self._seeds = self._device.put(seeds, wp.uint32)
-        self._episode, self._time = self._device.put(np.zeros(n), wp.uint32), self._device.zeros((n,), wp.int32)
-        self._guess = self._device.zeros(self._guess.shape, self._real)
+        device, names = self._device, [self._seeds, self._member, self._episode]
+        device.meet()
+        for array, values in zip(names, (seeds, np.zeros(n) if alone else np.arange(n), np.zeros(n)), strict=True):
+            device.copy(device.put(values, wp.uint32), array)  # arrays stay where they are: graphs may know them
+        device.copy(device.zeros((n,), wp.int32), self._time)
+        device.copy(device.zeros(self._guess.shape, self._real), self._guess)
         state = [self._qpos, self._qvel, self._seen]
-        self._device.spread(self._start, n, lambda first: [self._seeds, self._episode, first, *state])
-        self._device.meet()
+        device.spread(self._start, n, lambda first: [*names, first, *state], self._block)
+        device.meet()
         return self._out(self._seen), {}
 
     def _out(self, array: Any) -> Any:
@@ -113,20 +126,26 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all copies; see the class about what ends."""
+        self.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: Any) -> None:
+        """Begin a step; on CUDA, what the caller launches until `step_wait` runs beside it."""
         device = self._device
         device.meet()  # the actions may still be under way
         shape = tuple(actions.shape) if hasattr(actions, "shape") else np.shape(actions)
         if shape != self.action_space.shape:
             raise UserError(f"actions must have the shape {self.action_space.shape}, got {shape}.")
-        action = device.put(actions, self._real)
+        self._action = device.put(actions, self._real)
         rules = [self._limit, self._mask.keep, self._mask.every]
         state = [self._qpos, self._qvel, self._guess, self._time, self._reward, self._ended, self._final, self._seen]
-        device.spread(
-            self._advance,
-            self.num_envs,
-            lambda first: [self._seeds, self._episode, first, *rules, action, *state],
-        )
-        device.meet()
+        names = [self._seeds, self._member, self._episode]
+        given = [*rules, self._action, *state]
+        device.spread(self._advance, self.num_envs, lambda first: [*names, first, *given], self._block)
+
+    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """End the step that was begun; returns what `step` returns."""
+        self._device.meet()
         reward, ended = self._out(self._reward), self._out(self._ended)
         infos = {
             "final_obs": self._out(self._final),

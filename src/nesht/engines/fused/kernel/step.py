@@ -13,7 +13,8 @@ from nesht.engines.fused.kernel.shapes import Shapes
 def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: bool) -> tuple[wp.Kernel, wp.Kernel]:
     """Return the kernels `start` (begin an episode everywhere) and `advance` (one step, a new episode where one ended).
 
-    An episode of environment i is named by the key (seed, its number, i, 0). `name` must tell robots and tasks apart.
+    An episode is named by the key (seed, its number, member, 0), with its environment's seed and member. `name` must
+    tell robots and tasks apart.
     """
     n, motors, real = shapes.n, shapes.motors, shapes.real
     vector, controls = shapes.vector, shapes.controls
@@ -23,11 +24,13 @@ def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: boo
     options = {"fast_math": fast_math, "max_unroll": 64}
 
     @wp.func
-    def key_of(seed: wp.array(dtype=wp.uint32), episode: wp.array(dtype=wp.uint32), i: int):
+    def key_of(
+        seed: wp.array(dtype=wp.uint32), member: wp.array(dtype=wp.uint32), episode: wp.array(dtype=wp.uint32), i: int
+    ):
         key = Key()
         key.seed = seed[i]
         key.generation = episode[i]
-        key.member = wp.uint32(i)
+        key.member = member[i]
         key.rollout = wp.uint32(0)
         return key
 
@@ -48,6 +51,7 @@ def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: boo
     @wp.kernel(name=f"start_{name}", module="unique", enable_backward=False, module_options=options)
     def start(
         seed: wp.array(dtype=wp.uint32),
+        member: wp.array(dtype=wp.uint32),
         episode: wp.array(dtype=wp.uint32),
         first: int,
         qpos: wp.array2d(dtype=real),
@@ -55,7 +59,7 @@ def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: boo
         out: wp.array2d(dtype=real),
     ):
         i = first + wp.tid()
-        key = key_of(seed, episode, i)
+        key = key_of(seed, member, episode, i)
         q, v = reset(key)
         for j in range(n):
             qpos[i, j] = q[j]
@@ -65,6 +69,7 @@ def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: boo
     @wp.kernel(name=f"advance_{name}", module="unique", enable_backward=False, module_options=options)
     def advance(
         seed: wp.array(dtype=wp.uint32),
+        member: wp.array(dtype=wp.uint32),
         episode: wp.array(dtype=wp.uint32),
         first: int,
         limit: int,
@@ -95,7 +100,7 @@ def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: boo
         x = q[0]
         q, v, a, moved, r, up, sane = act(contact, q, v, u, a)
         q[0] = x + moved
-        key = key_of(seed, episode, i)
+        key = key_of(seed, member, episode, i)
         t = time[i] + 1
         reward[i, 0] = wp.where(kept(keep, every, key, t - 1), r, real(0.0))
         reward[i, 1] = r
@@ -107,7 +112,7 @@ def build_steps(shapes: Shapes, task: SimpleNamespace, name: str, fast_math: boo
         write(final, i, q, v, key, t)
         if terminated or truncated:
             episode[i] = episode[i] + wp.uint32(1)
-            key = key_of(seed, episode, i)
+            key = key_of(seed, member, episode, i)
             q, v = reset(key)
             a = vector()
             t = 0
