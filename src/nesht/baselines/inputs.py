@@ -5,10 +5,10 @@ from __future__ import annotations
 import tomllib
 import zipfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from nesht.baselines.run import CONFIG, MODEL
-from nesht.baselines.settings import check
 from nesht.config import TaskOptions
 from nesht.errors import UserError
 from nesht.tasks.task import make_task
@@ -47,7 +47,8 @@ def read_connections(folder: Path) -> Connections:
     options = tomllib.loads((folder / CONFIG).read_text())
     if options["algorithm"] != "anf-sac":
         raise UserError(f"{options['algorithm']} reads all its inputs; only anf-sac chooses among them.")
-    check(options["algorithm"])
+    if find_spec("torch") is None:
+        raise UserError("reading this model needs `pip install 'nesht[torch]'`.")
     import torch
 
     with zipfile.ZipFile(folder / MODEL) as packed, packed.open("policy.pth") as weights:  # tensors alone: no code runs

@@ -1,4 +1,4 @@
-"""Many runs of baselines: processes with one thread each, what is finished is skipped, one line of progress."""
+"""Many runs of baselines: together on a GPU, or in processes with one thread each; what is finished is skipped."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nesht.baselines.batched import why_not
 from nesht.baselines.run import EVALUATIONS, SUMMARY, BaselineConfig, train_baseline
-from nesht.baselines.settings import check
+from nesht.baselines.settings import check, check_name
 from nesht.engines import cores
 from nesht.errors import UserError
 from nesht.tasks.task import make_task
@@ -20,14 +22,60 @@ PAUSE = 5.0
 """Seconds between two lines of progress."""
 
 
-def train_baselines(jobs: Sequence[tuple[BaselineConfig, Path]], processes: int = 0, progress: bool = True) -> None:
-    """Train all runs that are not finished; with processes 0, one per core. An interrupted run begins again."""
+Job = tuple[BaselineConfig, Path]
+"""A run and its folder."""
+
+
+def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = True) -> None:
+    """Train all runs that are not finished; an interrupted run begins again.
+
+    Those that can be are trained together on the GPU, all seeds of a setting at a time; the others in processes, with 0
+    one per core.
+    """
     for config, _ in jobs:
-        check(config.algorithm)
+        check_name(config.algorithm)
         make_task(config.task)  # a mistake is found here, before any process starts
     todo = [job for job in jobs if not (job[1] / SUMMARY).exists()]
-    if not todo:
-        return
+    together = [job for job in todo if on_gpu(job[0])]
+    alone = [job for job in todo if job not in together]
+    for config, _ in alone:
+        check(config.algorithm)
+    if together:
+        _train_together(together, progress)
+    if alone:
+        _train_alone(alone, processes, progress)
+
+
+def on_gpu(config: BaselineConfig) -> bool:
+    """Whether a run is trained on the GPU, together with others."""
+    if config.device == "cpu" or why_not(config) is not None:
+        return False
+    from nesht.engines.fused.device import check_device
+
+    return check_device(config.device) == "cuda"
+
+
+def _train_together(jobs: list[Job], progress: bool) -> None:
+    """Train settings one after the other, all seeds of one at a time."""
+    from nesht.baselines.batched.run import train_batched
+
+    sets: dict[str, list[Job]] = {}
+    for job in jobs:
+        sets.setdefault(repr(job[0].identity()), []).append(job)
+    show = _Line([config.steps for config, _ in jobs])
+    last: dict[str, tuple[int, float]] = {}
+
+    def report(name: str, count: int, steps: int, score: float) -> None:
+        last[name] = (count * steps, score)
+        show(last)
+
+    for name, each in sets.items():
+        said = partial(report, name, len(each)) if progress else None
+        train_batched([config for config, _ in each], [out for _, out in each], said)
+
+
+def _train_alone(todo: list[Job], processes: int, progress: bool) -> None:
+    """Train every run by itself, with stable-baselines3."""
     if len(todo) == 1:
         config, out = todo[0]
         line = _Line([config.steps])

@@ -55,6 +55,20 @@ class BaselineConfig:
         """Return a copy with some options changed."""
         return replace(self, **options)
 
+    @property
+    def evaluate_every(self) -> int:
+        """Steps between two evaluations; the first one is after one step, the last one at the end."""
+        return self.eval_every or max(1, self.steps // 100)
+
+    def evaluation_seeds(self, steps: int) -> list[int]:
+        """Return the seeds of the episodes of an evaluation after so many steps."""
+        return [int(seed) for seed in np.random.SeedSequence([self.seed, steps]).generate_state(self.eval_episodes)]
+
+    def check(self) -> None:
+        """Raise UserError if the numbers make no sense."""
+        if self.steps < 1 or self.eval_episodes < 1:
+            raise UserError("steps and eval_episodes must be at least 1.")
+
     def identity(self) -> dict[str, Any]:
         """Return all that may change a result, but for the seed: not where it is computed."""
         return {name: value for name, value in asdict(self).items() if name not in ("seed", "device")}
@@ -79,37 +93,64 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     import torch
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-    if config.steps < 1 or config.eval_episodes < 1:
-        raise UserError("steps and eval_episodes must be at least 1.")
+    config.check()
     torch.set_num_threads(1)
     task = make_task(config.task)
     plain = replace(task, mask=RewardMask())  # every reward counts in an evaluation
-    out.mkdir(parents=True, exist_ok=True)
-    write_file(out / CONFIG, config.to_toml().encode())
+    diary = Diary(config, out)
     env: Any = DummyVecEnv([lambda: _single(task)])
     if config.settings["normalise"]:
         env = VecNormalize(env, gamma=config.settings["gamma"])
     model = make_model(config.algorithm, env, config.settings, config.seed, config.device)
-    watch = _watcher(config, plain, out, report)
-    began = time.monotonic()
+    watch = _watcher(config, plain, diary, report)
     model.learn(config.steps, callback=watch)
     watch.evaluate()
     model.save(out / MODEL)
     if config.settings["normalise"]:
         seen = env.obs_rms
         write_file(out / NORMALISER, pack_arrays("normaliser", {"mean": seen.mean, "var": seen.var}, {}))
-    summary = {
-        "seed": config.seed,
-        "score": float(np.mean(watch.scores[-RECENT:])),
-        "steps": int(model.num_timesteps),
-        "generations": int(model._n_updates),
-        "seconds": time.monotonic() - began,
-        "diverged": 0,
-    }
-    write_file(out / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     env.close()
     watch.close()
-    return summary
+    return diary.finish(int(model.num_timesteps), int(model._n_updates))
+
+
+class Diary:
+    """Writes down how a run goes and what came out, but for its model.
+
+    Args:
+        config: of the run.
+        out: its folder.
+    """
+
+    def __init__(self, config: BaselineConfig, out: Path):
+        self._config, self._out, self._began = config, out, time.monotonic()
+        self._scores: list[float] = []
+        out.mkdir(parents=True, exist_ok=True)
+        write_file(out / CONFIG, config.to_toml().encode())
+        self._file = open(out / EVALUATIONS, "w", newline="")  # noqa: SIM115
+        self._rows = csv.DictWriter(self._file, COLUMNS)
+        self._rows.writeheader()
+
+    def add(self, steps: int, score: float) -> None:
+        """Write down an evaluation."""
+        self._scores.append(score)
+        seconds = round(time.monotonic() - self._began, 1)
+        self._rows.writerow({"seed": self._config.seed, "steps": steps, "score": score, "seconds": seconds})
+        self._file.flush()
+
+    def finish(self, steps: int, updates: int, diverged: int = 0) -> dict[str, Any]:
+        """Write down that the run is finished; returns the summary."""
+        self._file.close()
+        summary = {
+            "seed": self._config.seed,
+            "score": float(np.mean(self._scores[-RECENT:])),
+            "steps": steps,
+            "generations": updates,
+            "seconds": time.monotonic() - self._began,
+            "diverged": diverged,
+        }
+        write_file(self._out / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
+        return summary
 
 
 def _single(task: Task) -> Any:
@@ -121,28 +162,22 @@ def _single(task: Task) -> Any:
         return DtypeObservation(task.make(), np.float32)
 
 
-def _watcher(config: BaselineConfig, task: Task, out: Path, report: Report | None) -> Any:
+def _watcher(config: BaselineConfig, task: Task, diary: Diary, report: Report | None) -> Any:
     """Return the callback that evaluates every now and then."""
     from stable_baselines3.common.callbacks import BaseCallback
-
-    every = config.eval_every or max(1, config.steps // 100)
 
     class Watch(BaseCallback):
         """Evaluates the policy on episodes of their own, all at a time."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.scores: list[float] = []
-            self._next, self._began, self._last = 0, time.monotonic(), -1
+            self._next, self._last = 0, -1
             self._envs = [_single(task) for _ in range(config.eval_episodes)]
-            self._file = open(out / EVALUATIONS, "w", newline="")  # noqa: SIM115
-            self._rows = csv.DictWriter(self._file, COLUMNS)
-            self._rows.writeheader()
 
         def _on_step(self) -> bool:
             if self.num_timesteps >= self._next:
                 self.evaluate()
-                self._next += every
+                self._next += config.evaluate_every
             return True
 
         def evaluate(self) -> None:
@@ -150,18 +185,13 @@ def _watcher(config: BaselineConfig, task: Task, out: Path, report: Report | Non
             if self._last == self.num_timesteps:
                 return
             self._last = self.num_timesteps
-            seeds = np.random.SeedSequence([config.seed, self._last]).generate_state(len(self._envs))
-            score = float(episode_scores(self.model, self._envs, [int(seed) for seed in seeds]).mean())
-            self.scores.append(score)
-            row = {"seed": config.seed, "steps": self._last, "score": score}
-            self._rows.writerow({**row, "seconds": round(time.monotonic() - self._began, 1)})
-            self._file.flush()
+            score = float(episode_scores(self.model, self._envs, config.evaluation_seeds(self._last)).mean())
+            diary.add(self._last, score)
             if report is not None:
                 report(self._last, score)
 
         def close(self) -> None:
-            """Free the environments and the file."""
-            self._file.close()
+            """Free the environments."""
             for env in self._envs:
                 env.close()
 

@@ -101,10 +101,15 @@ WHERE = {
 }
 
 
-def check(name: str) -> None:
-    """Raise UserError unless an algorithm of that name can be used here."""
+def check_name(name: str) -> None:
+    """Raise UserError unless there is an algorithm of that name."""
     if name not in SETTINGS:
         raise UserError(f"unknown baseline {name!r}.{near_matches(name, SETTINGS)} Use one of {', '.join(SETTINGS)}.")
+
+
+def check(name: str) -> None:
+    """Raise UserError unless an algorithm of that name can be used here with stable-baselines3."""
+    check_name(name)
     if any(find_spec(package) is None for package in ("stable_baselines3", "sb3_contrib")):
         raise UserError("baselines need `pip install 'nesht[baselines]'`.")
 

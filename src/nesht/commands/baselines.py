@@ -45,9 +45,8 @@ class Baseline:
         """Train what is not finished and say what came out."""
         from nesht.baselines.many import train_baselines
         from nesht.baselines.run import CONFIG, SUMMARY, BaselineConfig
-        from nesht.baselines.settings import changed, check
+        from nesht.baselines.settings import changed
 
-        check(self.algorithm)
         settings, seeds = changed(self.algorithm, list(self.settings)), parse_seeds(self.seeds)
         out = self.out or Path("runs") / f"{self.algorithm}-{self.task.env}-x{self.task.noise_ratio:g}"
         jobs = []

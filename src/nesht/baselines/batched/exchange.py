@@ -1,0 +1,72 @@
+"""The networks of one run under the names of stable-baselines3, to write and to read."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+
+import torch
+
+from nesht.baselines.batched.anf import ANFSAC
+from nesht.baselines.batched.learner import Learner
+from nesht.baselines.batched.networks import Layers
+from nesht.baselines.batched.sac import SAC
+from nesht.baselines.batched.td3 import TD3
+
+Named = Iterator[tuple[str, torch.Tensor]]
+"""Names of stable-baselines3 and the numbers of one run in its shapes: views, so that writing to them changes it."""
+
+
+def views(learner: Learner, run: int) -> Named:
+    """Yield all numbers of a policy of stable-baselines3."""
+    yield from actor_views(learner, learner.actor, run, "actor")
+    if isinstance(learner, TD3):
+        yield from actor_views(learner, learner.actor_target, run, "actor_target")
+    for name, layers in (("critic", learner.critic), ("critic_target", learner.critic_target)):
+        yield from critic_views(learner, layers, run, name)
+    if isinstance(learner, ANFSAC):
+        yield "actor.latent_pi.0.mask", learner.actor_mask[run].T
+        for name in ("critic", "critic_target"):
+            for critic in range(learner.critics):
+                yield f"{name}.qf{critic}.0.mask", learner.critic_mask[critic * learner.runs + run].T
+
+
+def actor_views(learner: Learner, layers: Layers, run: int, name: str) -> Named:
+    """Yield the numbers of an actor, or others in its shapes, like moments."""
+    if not isinstance(learner, SAC):
+        yield from _layers(layers, run, f"{name}.mu")
+        return
+    yield from _layers(layers[:-2], run, f"{name}.latent_pi")
+    actions = learner.shape.actions
+    for part, rows in (("mu", slice(actions)), ("log_std", slice(actions, None))):
+        yield f"{name}.{part}.weight", layers[-2].detach()[run].T[rows]
+        yield f"{name}.{part}.bias", layers[-1].detach()[run, 0][rows]
+
+
+def critic_views(learner: Learner, layers: Layers, run: int, name: str) -> Named:
+    """Yield the numbers of all critics, or others in their shapes."""
+    for critic in range(learner.critics):
+        yield from _layers(layers, critic * learner.runs + run, f"{name}.qf{critic}")
+
+
+def _layers(layers: Layers, network: int, name: str) -> Named:
+    for i in range(0, len(layers), 2):  # between them are the ReLUs
+        yield f"{name}.{i}.weight", layers[i].detach()[network].T
+        yield f"{name}.{i}.bias", layers[i + 1].detach()[network, 0]
+
+
+def pack_policy(learner: Learner, run: int) -> bytes:
+    """Return a file that `set_parameters(file, exact_match=False)` of stable-baselines3 reads, and `nesht inspect`."""
+    weights, packed = io.BytesIO(), io.BytesIO()
+    alone = {name: view.clone(memory_format=torch.contiguous_format).cpu() for name, view in views(learner, run)}
+    torch.save(alone, weights)
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("policy.pth", weights.getvalue())
+    return packed.getvalue()
+
+
+def read_policy(learner: Learner, run: int, state: dict[str, torch.Tensor]) -> None:
+    """Give a run the networks of a policy of stable-baselines3."""
+    for name, view in views(learner, run):
+        view.copy_(state[name])

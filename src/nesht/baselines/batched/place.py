@@ -1,0 +1,72 @@
+"""Where all runs are trained: the CPU, or a CUDA GPU on a stream of its own, with steps played from graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from nesht.engines.fused.device import compiling, load, warp
+
+WARM = 3
+"""How often a function runs as it is written before it is recorded: what it allocates once is then there."""
+
+
+class Place:
+    """A device for tensors and for the kernels that work on them."""
+
+    def __init__(self, device: str, graphs: bool = True):
+        from nesht.engines.fused.kernel.draws import build_draws
+
+        self._wp, self.device, self.on_gpu = warp(), torch.device(device), device == "cuda"
+        self.graphs = graphs and self.on_gpu
+        self.stream = torch.cuda.Stream() if self.on_gpu else None
+        self._where = {"stream": self._wp.stream_from_torch(self.stream)} if self.on_gpu else {"device": "cpu"}
+        with compiling:
+            self.kernels = build_draws(self.on_gpu)
+            for kernel in vars(self.kernels).values():
+                load(kernel, device)
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Let tensors be made and used here; on CUDA products of matrices are rounded to TF32 meanwhile."""
+        if not self.on_gpu:
+            yield
+            return
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            with torch.cuda.stream(self.stream):
+                yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+    def launch(self, kernel: Any, rows: int, *inputs: Any) -> None:
+        """Launch a kernel over rows; its inputs are tensors and numbers."""
+        given = [self._wp.from_torch(each) if isinstance(each, torch.Tensor) else each for each in inputs]
+        self._wp.launch(kernel, rows, inputs=given, record_tape=False, **self._where)
+
+    def record(self, function: Callable[[], None]) -> Callable[[], None]:
+        """Return what does the same as a function: on CUDA, after some calls, as a graph of all that it launches."""
+        return _Player(self, function) if self.graphs else function
+
+
+class _Player:
+    """Runs a function, and later plays the graph of it."""
+
+    def __init__(self, place: Place, function: Callable[[], None]):
+        self._place, self._function, self._calls = place, function, 0
+        self._graph: Any = None
+
+    def __call__(self) -> None:
+        if self._graph is None and self._calls < WARM:
+            self._calls += 1
+            self._function()
+            return
+        if self._graph is None:
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, stream=self._place.stream):  # recorded, not run
+                self._function()
+        self._graph.replay()

@@ -1,0 +1,93 @@
+"""Random numbers of learners, and the distractors of any moment of any episode, made on the device from their keys."""
+
+from functools import cache
+from types import SimpleNamespace
+
+import warp as wp
+
+from nesht import keys
+from nesht.engines.fused.kernel.random import Key, normals, uniform, words
+
+NOISE = wp.constant(keys.Stream.NOISE.value)
+PERTURBATION = wp.constant(keys.Stream.PERTURBATION.value)
+
+
+@wp.func
+def drawn(seed: wp.int32, step: wp.int32, purpose: int, block: int):
+    """Return four numbers for a purpose in a step of a run."""
+    key = Key()
+    key.seed = wp.uint32(seed)
+    key.generation = wp.uint32(step)
+    key.member = wp.uint32(purpose)
+    key.rollout = wp.uint32(0)
+    return words(key, PERTURBATION, block)
+
+
+@cache
+def build_draws(fast_math: bool) -> SimpleNamespace:
+    """Return the kernels; every thread makes four numbers, and rows follow each other."""
+    options = {"fast_math": fast_math}
+
+    @wp.kernel(name=f"draw_normals_{fast_math}", module="unique", enable_backward=False, module_options=options)
+    def draw_normals(seed: wp.array(dtype=int), step: wp.array(dtype=int), purpose: int, out: wp.array2d(dtype=float)):
+        i = wp.tid()
+        blocks = (out.shape[1] + 3) // 4
+        run = i // blocks
+        block = i % blocks
+        z = normals(drawn(seed[run], step[0], purpose, block))
+        for m in range(4):
+            if 4 * block + m < out.shape[1]:
+                out[run, 4 * block + m] = z[m]
+
+    @wp.kernel(name=f"draw_uniforms_{fast_math}", module="unique", enable_backward=False, module_options=options)
+    def draw_uniforms(seed: wp.array(dtype=int), step: wp.array(dtype=int), purpose: int, out: wp.array2d(dtype=float)):
+        i = wp.tid()
+        blocks = (out.shape[1] + 3) // 4
+        run = i // blocks
+        block = i % blocks
+        w = drawn(seed[run], step[0], purpose, block)
+        for m in range(4):
+            if 4 * block + m < out.shape[1]:
+                out[run, 4 * block + m] = uniform(w[m])
+
+    @wp.kernel(name=f"draw_places_{fast_math}", module="unique", enable_backward=False, module_options=options)
+    def draw_places(
+        seed: wp.array(dtype=int), step: wp.array(dtype=int), purpose: int, most: int, out: wp.array2d(dtype=wp.int64)
+    ):
+        """Draw places among the first `step`, or `most` if that is less."""
+        i = wp.tid()
+        blocks = (out.shape[1] + 3) // 4
+        run = i // blocks
+        block = i % blocks
+        w = drawn(seed[run], step[0], purpose, block)
+        count = wp.uint64(wp.min(step[0], most))
+        for m in range(4):
+            if 4 * block + m < out.shape[1]:
+                out[run, 4 * block + m] = wp.int64((wp.uint64(w[m]) * count) >> wp.uint64(32))
+
+    @wp.kernel(name=f"distractors_{fast_math}", module="unique", enable_backward=False, module_options=options)
+    def distractors(
+        seed: wp.array(dtype=int),
+        rows_per_seed: int,
+        episode: wp.array(dtype=int),
+        time: wp.array(dtype=int),
+        later: int,
+        real: int,
+        out: wp.array2d(dtype=float),
+    ):
+        """Write what `FusedVectorEnv` shows after the real features, `later` steps after a time in an episode."""
+        i = wp.tid()
+        blocks = (out.shape[1] - real + 3) // 4
+        row = i // blocks
+        block = i % blocks
+        key = Key()
+        key.seed = wp.uint32(seed[row // rows_per_seed])
+        key.generation = wp.uint32(episode[row])
+        key.member = wp.uint32(0)
+        key.rollout = wp.uint32(0)
+        z = normals(words(key, NOISE, (time[row] + later) * blocks + block))
+        for m in range(4):
+            if real + 4 * block + m < out.shape[1]:
+                out[row, real + 4 * block + m] = z[m]
+
+    return SimpleNamespace(normals=draw_normals, uniforms=draw_uniforms, places=draw_places, distractors=distractors)

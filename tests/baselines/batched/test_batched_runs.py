@@ -1,0 +1,166 @@
+"""Runs trained together, as a user meets them: folders, scores, and that they learn."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box
+
+from nesht.baselines import many
+from nesht.baselines.batched import run as batched
+from nesht.baselines.batched import why_not
+from nesht.baselines.run import BaselineConfig, train_baseline
+from nesht.baselines.settings import changed, make_model
+from nesht.cli import main
+from nesht.config import TaskOptions
+from nesht.errors import UserError
+
+SMALL = ["learning_starts=50", "buffer_size=500", "batch_size=8", "net_arch=[8,8]"]
+TASK = TaskOptions("Hopper-v4", noise_ratio=2, reward_keep=0.1)
+
+
+def config_of(name: str = "td3", *more: str, **options: Any) -> BaselineConfig:
+    given = {"steps": 120, "eval_every": 50, "eval_episodes": 2, "device": "cpu", "task": TASK, **options}
+    return BaselineConfig(name, changed(name, [*SMALL, *more]), **given)
+
+
+def train(config: BaselineConfig, out: Path, seeds: list[int]) -> list[dict[str, Any]]:
+    return batched.train_batched([config.change(seed=seed) for seed in seeds], [out / f"seed-{s}" for s in seeds])
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader((folder / "evaluations.csv").read_text().splitlines()))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("anf")
+    train(config_of("anf-sac", "topology_every=20"), out, [0, 3])
+    return out
+
+
+def test_a_folder_is_like_that_of_a_run_trained_alone(folder: Path, tmp_path: Path) -> None:
+    alone = train_baseline(config_of("anf-sac", "topology_every=20", seed=3), tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f.name for f in (folder / "seed-3").iterdir())
+    assert (tmp_path / "config.toml").read_text() == (folder / "seed-3" / "config.toml").read_text()
+    summary = json.loads((folder / "seed-3" / "summary.json").read_text())
+    assert set(summary) == set(alone)
+    assert [summary[name] for name in ("seed", "steps", "generations")] == [3, 120, 70]
+    assert [alone[name] for name in ("seed", "steps", "generations")] == [3, 120, 70]
+    ours, theirs = rows(folder / "seed-3"), rows(tmp_path)
+    assert [row["steps"] for row in ours] == [row["steps"] for row in theirs] == ["1", "50", "100", "120"]
+    assert summary["score"] == pytest.approx(np.mean([float(row["score"]) for row in ours]))
+
+
+def test_inspect_shows_what_anf_sac_is_connected_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["inspect", str(folder), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == 2
+    for each in found.values():
+        assert sum(one["connections"] for one in each["inputs"]) == round(0.2 * 33 * 8)
+        assert 0 < each["real_share"] < 1
+
+
+def test_stable_baselines3_reads_the_networks(folder: Path) -> None:
+    class Nothing(gymnasium.Env[np.ndarray, np.ndarray]):
+        """Only its spaces count."""
+
+        observation_space = Box(-np.inf, np.inf, (33,), np.float32)
+        action_space = Box(-1, 1, (3,), np.float32)
+
+    file = folder / "seed-0" / "model.zip"
+    model = make_model("anf-sac", Nothing(), config_of("anf-sac").settings, 0, "cpu")
+    model.set_parameters(file, exact_match=False, device="cpu")
+    with zipfile.ZipFile(file) as packed:
+        tensors = torch.load(io.BytesIO(packed.read("policy.pth")), weights_only=True)
+    for name, tensor in model.policy.state_dict().items():
+        assert torch.equal(tensor, tensors[name])
+
+
+def test_a_score_is_the_whole_reward_of_episodes_of_their_own(tmp_path: Path) -> None:
+    # Without updates the networks stay the same; then the score of many episodes is what Gymnasium's environment gives.
+    config = config_of("td3", "learning_starts=500", steps=1, eval_episodes=40)
+    ours = train(config, tmp_path / "many", [0, 1])
+    theirs = []
+    for seed in range(2):
+        model = make_model("td3", gymnasium.make("nesht/NoisyHopper-v4", noise_ratio=2), config.settings, 0, "cpu")
+        model.set_parameters(tmp_path / "many" / f"seed-{seed}" / "model.zip", exact_match=False, device="cpu")
+        env = gymnasium.make("nesht/NoisyHopper-v4", noise_ratio=2, reward_keep=1.0)
+        scores = []
+        for episode in range(40):
+            seen, total, over = env.reset(seed=episode)[0], 0.0, False
+            while not over:
+                seen, reward, terminated, truncated, _ = env.step(model.predict(seen, deterministic=True)[0])
+                total, over = total + float(reward), terminated or truncated
+            scores.append(total)
+        theirs.append((np.mean(scores), np.std(scores) / 40**0.5))
+    for summary, (mean, error) in zip(ours, theirs, strict=True):
+        assert abs(summary["score"] - mean) < 4 * 2**0.5 * error + 0.01
+
+
+def test_finished_runs_are_kept_and_seeds_of_a_setting_are_trained_together(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[tuple[str, list[int]]] = []
+    monkeypatch.setattr(many, "on_gpu", lambda config: config.algorithm != "td3")
+    monkeypatch.setattr(
+        batched,
+        "train_batched",
+        lambda configs, outs, report: called.append((configs[0].algorithm, [each.seed for each in configs])),
+    )
+    monkeypatch.setattr(many, "train_baseline", lambda config, out, report: called.append(("alone", [config.seed])))
+    jobs = [(config_of("anf-sac", seed=seed), folder / f"seed-{seed}") for seed in (0, 1, 3, 4)]
+    jobs += [(config_of(name, seed=5), tmp_path / name) for name in ("sac", "td3")]
+    many.train_baselines(jobs, progress=False)
+    assert called == [("anf-sac", [1, 4]), ("sac", [5]), ("alone", [5])]
+
+
+def test_what_cannot_be_trained_together_is_said(tmp_path: Path) -> None:
+    assert why_not(config_of()) is None
+    ppo = BaselineConfig("ppo", changed("ppo", []), TASK)
+    pendulum = config_of(task=TaskOptions("InvertedPendulum-v4"))
+    for config, reason in ((ppo, "ppo"), (pendulum, "Pendulum"), (config_of("sac", "train_freq=2"), "train_freq")):
+        assert reason in (why_not(config) or "")
+        with pytest.raises(UserError, match=reason):
+            batched.train_batched([config], [tmp_path])
+    for configs in ([config_of(), config_of()], [config_of(), config_of(seed=1, steps=7)]):
+        with pytest.raises(UserError, match="trained together"):
+            batched.train_batched(configs, [tmp_path / "a", tmp_path / "b"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_without_a_gpu_are_trained_alone() -> None:
+    assert not many.on_gpu(config_of())
+    if not torch.cuda.is_available():
+        assert not many.on_gpu(config_of(device="auto"))
+        with pytest.raises(UserError, match="no CUDA device"):
+            many.on_gpu(config_of(device="cuda"))
+
+
+def test_training_together_needs_no_stable_baselines3() -> None:
+    code = "import sys; import nesht.baselines.batched.run; print('stable_baselines3' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+    code = "import sys; import nesht.baselines.many, nesht.cli; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+def test_hoppers_learn_to_stand(tmp_path: Path) -> None:
+    # Untrained they fall after a score of 5 to 60.
+    settings = ["learning_starts=300", "buffer_size=5000", "batch_size=64", "net_arch=[64,64]", "learning_rate=0.001"]
+    config = config_of("sac", *settings, steps=2000, eval_every=200, eval_episodes=3, task=TaskOptions("Hopper-v4"))
+    train(config, tmp_path, [0, 1])
+    for seed in range(2):
+        scores = [float(row["score"]) for row in rows(tmp_path / f"seed-{seed}")]
+        assert scores[0] < 70
+        assert np.mean(scores[-4:]) > 90
