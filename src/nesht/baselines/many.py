@@ -18,6 +18,9 @@ from nesht.engines import cores
 from nesht.errors import UserError
 from nesht.tasks.task import make_task
 
+SETS = 4
+"""Sets of runs that a GPU trains at a time where nothing else is said: one alone leaves it idle half of the time."""
+
 PAUSE = 5.0
 """Seconds between two lines of progress."""
 
@@ -29,8 +32,8 @@ Job = tuple[BaselineConfig, Path]
 def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = True) -> None:
     """Train all runs that are not finished; an interrupted run begins again.
 
-    Those that can be are trained together on the GPU, all seeds of a setting at a time; the others in processes, with 0
-    one per core.
+    Those that can be are trained together on the GPU, all seeds of a setting as one set; the others in processes.
+    `processes` is how many sets or processes there are at a time; 0 is a few sets, and a process per core.
     """
     for config, _ in jobs:
         check_name(config.algorithm)
@@ -41,7 +44,7 @@ def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = Tr
     for config, _ in alone:
         check(config.algorithm)
     if together:
-        _train_together(together, progress)
+        _train_together(together, processes or SETS, progress)
     if alone:
         _train_alone(alone, processes, progress)
 
@@ -55,9 +58,9 @@ def on_gpu(config: BaselineConfig) -> bool:
     return check_device(config.device) == "cuda"
 
 
-def _train_together(jobs: list[Job], progress: bool) -> None:
-    """Train settings one after the other, all seeds of one at a time."""
-    from nesht.baselines.batched.run import train_batched
+def _train_together(jobs: list[Job], at_a_time: int, progress: bool) -> None:
+    """Train all seeds of a setting as one set, and some sets at a time."""
+    from nesht.baselines.batched.run import RunSet
 
     sets: dict[str, list[Job]] = {}
     for job in jobs:
@@ -69,9 +72,14 @@ def _train_together(jobs: list[Job], progress: bool) -> None:
         last[name] = (count * steps, score)
         show(last)
 
-    for name, each in sets.items():
-        said = partial(report, name, len(each)) if progress else None
-        train_batched([config for config, _ in each], [out for _, out in each], said)
+    waiting = list(sets.items())
+    training: list[RunSet] = []
+    while waiting or training:
+        while waiting and len(training) < at_a_time:
+            name, each = waiting.pop(0)
+            said = partial(report, name, len(each)) if progress else None
+            training.append(RunSet([config for config, _ in each], [out for _, out in each], said))
+        training = [each for each in training if each.advance()]
 
 
 def _train_alone(todo: list[Job], processes: int, progress: bool) -> None:

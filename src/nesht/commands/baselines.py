@@ -33,7 +33,7 @@ class Baseline:
     settings: tuple[str, ...] = ()
     """Settings of the algorithm to change, each as name=value: learning_rate=3e-4 net_arch=[256,256]."""
     processes: int = 0
-    """Runs at a time, each on one thread; 0 is one per core."""
+    """Runs at a time, each on one thread; 0 is one per core. On a GPU: sets of seeds at a time."""
     device: Literal["auto", "cpu", "cuda"] = "cpu"
     """Where the networks are trained."""
     out: Path | None = None

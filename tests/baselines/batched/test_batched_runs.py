@@ -114,11 +114,20 @@ def test_finished_runs_are_kept_and_seeds_of_a_setting_are_trained_together(
 ) -> None:
     called: list[tuple[str, list[int]]] = []
     monkeypatch.setattr(many, "on_gpu", lambda config: config.algorithm != "td3")
-    monkeypatch.setattr(
-        batched,
-        "train_batched",
-        lambda configs, outs, report: called.append((configs[0].algorithm, [each.seed for each in configs])),
-    )
+
+    class Set:
+        """Takes three turns to be trained."""
+
+        def __init__(self, configs: list[BaselineConfig], outs: list[Path], report: Any):
+            self.name, self.seeds, self.turns = configs[0].algorithm, [config.seed for config in configs], 3
+
+        def advance(self) -> bool:
+            self.turns -= 1
+            if not self.turns:
+                called.append((self.name, self.seeds))
+            return self.turns > 0
+
+    monkeypatch.setattr(batched, "RunSet", Set)
     monkeypatch.setattr(many, "train_baseline", lambda config, out, report: called.append(("alone", [config.seed])))
     jobs = [(config_of("anf-sac", seed=seed), folder / f"seed-{seed}") for seed in (0, 1, 3, 4)]
     jobs += [(config_of(name, seed=5), tmp_path / name) for name in ("sac", "td3")]

@@ -74,12 +74,10 @@ class Eyes:
     def __init__(self, place: Place, real: int, distractors: int):
         self._place, self.real, self.all = place, real, real + distractors
 
-    def see(
-        self, seeds: torch.Tensor, real: torch.Tensor, episode: torch.Tensor, time: torch.Tensor, later: int = 0
-    ) -> torch.Tensor:
-        """Return observations [rows, all] from real features [rows, real] seen `later` than a time in an episode.
+    def see(self, seeds: torch.Tensor, real: torch.Tensor, moment: torch.Tensor, later: int = 0) -> torch.Tensor:
+        """Return observations [rows, all] from real features [rows, real], seen `later` than a moment.
 
-        As many rows follow each other for every seed.
+        A moment is an episode and the time in it, [rows, 2]. As many rows follow each other for every seed.
         """
         blocks, rows = math.ceil((self.all - self.real) / 4), len(real)
         if not blocks:
@@ -91,8 +89,7 @@ class Eyes:
             rows * blocks,
             seeds,
             rows // len(seeds),
-            episode,
-            time,
+            moment,
             later,
             self.real,
             out,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 import torch
@@ -32,31 +32,36 @@ class Evaluation:
         self._learner, self._eyes, self._episodes, count = learner, eyes, episodes, learner.runs * episodes
         self._env, device = make_env(task, count, place, masked=False), place.device
         self._scale, self._limit = scaler(self._env, device), task.time_limit or 0
-        self._seeds, self._time, self._first = (torch.zeros(count, dtype=torch.int32, device=device) for _ in range(3))
+        self._seeds = torch.zeros(count, dtype=torch.int32, device=device)
+        self._moment = torch.zeros((count, 2), dtype=torch.int32, device=device)
         self._real, self._total = torch.zeros((count, eyes.real), device=device), torch.zeros(count, device=device)
         self._running = torch.zeros(count, dtype=torch.bool, device=device)
         self._step = place.record(self._advance)
 
-    def scores(self, seeds: Sequence[Sequence[int]]) -> np.ndarray:
-        """Return the mean score of every run over episodes with these seeds, [runs][episodes]."""
+    def scores(self, seeds: Sequence[Sequence[int]]) -> Generator[None, None, np.ndarray]:
+        """Return the mean score of every run over episodes with these seeds, [runs][episodes], in several goes."""
         flat = [int(seed) for row in seeds for seed in row]
         self._seeds.copy_(as_words(flat, self._seeds.device))
         self._real.copy_(torch.as_tensor(self._env.reset(seed=flat)[0]))
-        self._time.zero_(), self._total.zero_(), self._running.fill_(True)
+        for zeroed in (self._moment, self._total):
+            zeroed.zero_()
+        self._running.fill_(True)
         for step in range(self._limit):
-            if step % LOOK == 0 and not bool(self._running.any()):
-                break
+            if step % LOOK == 0:
+                yield
+                if not bool(self._running.any()):
+                    break
             self._step()
         return self._total.view(-1, self._episodes).double().mean(1).cpu().numpy()
 
     def _advance(self) -> None:
-        seen = self._eyes.see(self._seeds, self._real, self._first, self._time)
+        seen = self._eyes.see(self._seeds, self._real, self._moment)
         action = self._learner.best(seen.view(self._learner.runs, self._episodes, -1)).flatten(0, 1)
         real, _, terminated, truncated, infos = self._env.step(self._scale(action))
         self._total += finite(infos["dense_reward"]) * self._running
         self._running &= ~(torch.as_tensor(terminated) | torch.as_tensor(truncated))
         self._real.copy_(torch.as_tensor(real))
-        self._time += 1
+        self._moment[:, 1] += 1
 
     def close(self) -> None:
         """Free the environments."""

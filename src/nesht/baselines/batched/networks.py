@@ -50,6 +50,7 @@ class Improver:
         fast = {"fused": True, "capturable": True} if layers[0].is_cuda else {}
         self.layers, rate = layers, settings["learning_rate"]
         self.adam = torch.optim.Adam(layers, lr=rate, weight_decay=settings.get("weight_decay", 0), **fast)
+        self.adam._warned_capturable_if_run_uncaptured = True  # the first steps are not recorded, on purpose
 
     def step(self, loss: torch.Tensor) -> None:
         """Step down a loss, the sum of every network's own."""

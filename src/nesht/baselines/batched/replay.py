@@ -36,39 +36,38 @@ class Replay:
     """
 
     def __init__(self, eyes: Eyes, draws: Draws, actions: int, size: int):
-        self._eyes, self._draws, self.size = eyes, draws, size
-        device, self._runs = draws.seeds.device, len(draws.seeds)
-        self.seen, self.after = (torch.zeros((self._runs, size, eyes.real), device=device) for _ in range(2))
-        self.action = torch.zeros((self._runs, size, actions), device=device)
-        self.reward, self.over = (torch.zeros((self._runs, size), device=device) for _ in range(2))
-        self.episode, self.time = (torch.zeros((self._runs, size), dtype=torch.int32, device=device) for _ in range(2))
+        self._eyes, self._draws, self.size, self._runs = eyes, draws, size, len(draws.seeds)
+        self._parts = (eyes.real, eyes.real, actions, 1, 1)
+        """How many numbers there are of what was seen, seen next, done, earned, and of whether it was over."""
+        device = draws.seeds.device
+        self.numbers = torch.zeros((self._runs, size, sum(self._parts)), device=device)
+        self.moments = torch.zeros((self._runs, size, 2), dtype=torch.int32, device=device)
+        """The episode, and the time in it."""
         self._first = torch.arange(self._runs, device=device)[:, None] * size
 
     def add(
         self,
         seen: torch.Tensor,
+        after: torch.Tensor,
         action: torch.Tensor,
         reward: torch.Tensor,
-        after: torch.Tensor,
         over: torch.Tensor,
-        episode: torch.Tensor,
-        time: torch.Tensor,
+        moment: torch.Tensor,
     ) -> None:
         """Write down the transition of every run, in place of the oldest; observations are the real features."""
         place = (self._draws.step % self.size).long()
-        parts = (self.seen, self.action, self.reward, self.after, self.over, self.episode, self.time)
-        for kept, new in zip(parts, (seen, action, reward, after, over, episode, time), strict=True):
-            kept.index_copy_(1, place, new.to(kept.dtype)[:, None])
+        numbers = torch.cat([seen, after, action, reward[:, None], over[:, None]], 1)
+        self.numbers.index_copy_(1, place, numbers[:, None])
+        self.moments.index_copy_(1, place, moment[:, None])
 
     def sample(self, count: int) -> Batch:
         """Return a batch of every run, drawn with replacement."""
         places = (self._draws.places(count, self.size) + self._first).reshape(-1)
-        seen, after, action, reward, over, episode, time = (
-            part.flatten(0, 1).index_select(0, places)
-            for part in (self.seen, self.after, self.action, self.reward, self.over, self.episode, self.time)
-        )
+        numbers = self.numbers.flatten(0, 1).index_select(0, places)
+        seen, after, action, reward, over = numbers.split(self._parts, 1)
+        moment = self.moments.flatten(0, 1).index_select(0, places)
         seeds, shape = self._draws.seeds, (self._runs, count, -1)
-        now = self._eyes.see(seeds, seen, episode, time)
-        later = self._eyes.see(seeds, after, episode, time, later=1)
+        now = self._eyes.see(seeds, seen, moment)
+        later = self._eyes.see(seeds, after, moment, later=1)
         reward, over = reward.view(shape[:2]), over.view(shape[:2])
         return Batch(now.view(shape), action.view(shape), reward, later.view(shape), over)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,22 @@ from nesht.errors import UserError
 from nesht.storage import write_file
 from nesht.tasks.task import make_task
 
+CHUNK = 20
+"""Steps of a set of runs before another one gets its turn."""
+
 
 def train_batched(
     configs: Sequence[BaselineConfig], outs: Sequence[Path], report: Report | None = None, graphs: bool = True
 ) -> list[dict[str, Any]]:
-    """Train all runs and write their folders; returns the summaries.
+    """Train all runs and write their folders; returns the summaries. See `RunSet`."""
+    runs = RunSet(configs, outs, report, graphs)
+    while runs.advance():
+        pass
+    return runs.summaries
+
+
+class RunSet:
+    """Runs that are trained together, some steps at a time, so that several sets can share a GPU.
 
     What is written is what `train_baseline` writes, but that `model.zip` holds the networks alone: read it with
     `set_parameters(..., exact_match=False)` of a model of stable-baselines3. Interrupted runs begin again: what they
@@ -33,35 +44,59 @@ def train_batched(
         report: called with (steps of every run, mean score) after every evaluation.
         graphs: on CUDA, play steps from graphs, which is much faster.
     """
-    first = configs[0]
-    _check(configs)
-    task, place = make_task(first.task), Place(check_device(first.device), graphs)
-    diaries = [Diary(config, out) for config, out in zip(configs, outs, strict=True)]
-    with place.work():
-        training = Training(first.algorithm, first.settings, task, [config.seed for config in configs], place)
-        evaluation = Evaluation(task, training.learner, training.eyes, first.eval_episodes, place)
 
-        def evaluate(step: int) -> None:
-            scores = evaluation.scores([config.evaluation_seeds(step) for config in configs])
-            for diary, score in zip(diaries, scores, strict=True):
-                diary.add(step, float(score))
-            if report is not None:
-                report(step, float(scores.mean()))
+    def __init__(
+        self,
+        configs: Sequence[BaselineConfig],
+        outs: Sequence[Path],
+        report: Report | None = None,
+        graphs: bool = True,
+    ):
+        _check(configs)
+        self._configs, self._outs, self._report = configs, outs, report
+        self._place = Place(check_device(configs[0].device), graphs)
+        self._life = self._live()
+        self.summaries: list[dict[str, Any]] = []
+        """Of the runs, once they are finished."""
 
-        due = 0
+    def advance(self) -> bool:
+        """Train on for a while; returns whether there is more to do."""
+        with self._place.work():
+            for _ in self._life:
+                return True
+        return False
+
+    def _live(self) -> Iterator[None]:
+        """Train, evaluate along the way, and write the folders."""
+        first, seeds = self._configs[0], [config.seed for config in self._configs]
+        task = make_task(first.task)
+        diaries = [Diary(config, out) for config, out in zip(self._configs, self._outs, strict=True)]
+        training = Training(first.algorithm, first.settings, task, seeds, self._place)
+        evaluation = Evaluation(task, training.learner, training.eyes, first.eval_episodes, self._place)
+        due, last = 0, 0
         for step in range(1, first.steps + 1):
             if step >= due:  # before the update of this step, as with stable-baselines3
-                evaluate(step)
-                due += first.evaluate_every
+                yield from self._evaluate(evaluation, diaries, step)
+                due, last = due + first.evaluate_every, step
             training.step()
-        if due - first.evaluate_every != first.steps:
-            evaluate(first.steps)
+            if step % CHUNK == 0:
+                yield
+        if last < first.steps:
+            yield from self._evaluate(evaluation, diaries, first.steps)
         diverged = training.diverged.tolist()
-        for run, out in enumerate(outs):
+        for run, out in enumerate(self._outs):
             write_file(out / MODEL, pack_policy(training.learner, run))
         training.close()
         evaluation.close()
-    return [diary.finish(first.steps, training.updates, each) for diary, each in zip(diaries, diverged, strict=True)]
+        for diary, each in zip(diaries, diverged, strict=True):
+            self.summaries.append(diary.finish(first.steps, training.updates, each))
+
+    def _evaluate(self, evaluation: Evaluation, diaries: list[Diary], step: int) -> Iterator[None]:
+        scores = yield from evaluation.scores([config.evaluation_seeds(step) for config in self._configs])
+        for diary, score in zip(diaries, scores, strict=True):
+            diary.add(step, float(score))
+        if self._report is not None:
+            self._report(step, float(scores.mean()))
 
 
 def _check(configs: Sequence[BaselineConfig]) -> None:

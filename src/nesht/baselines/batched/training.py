@@ -39,8 +39,10 @@ def make_env(task: Task, copies: int, place: Place, masked: bool) -> FusedVector
 def scaler(env: FusedVectorEnv, device: torch.device) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return what turns actions in [-1, 1] into those that an environment wants."""
     space: Any = env.single_action_space
-    low, high = (torch.as_tensor(bound, device=device) for bound in (space.low, space.high))
-    return lambda action: low + 0.5 * (action + 1) * (high - low)
+    middle, half = (
+        torch.as_tensor(each / 2, device=device) for each in (space.high + space.low, space.high - space.low)
+    )
+    return lambda action: torch.addcmul(middle, action, half)
 
 
 class Training:
@@ -66,7 +68,7 @@ class Training:
         self.replay = Replay(self.eyes, self.draws, task.outputs, settings["buffer_size"])
         self.real = torch.as_tensor(self.env.reset(seed=list(seeds))[0]).clone()
         """The real features that every run sees now."""
-        self.episode, self.time = (torch.zeros(runs, dtype=torch.int32, device=device) for _ in range(2))
+        self.moment = torch.zeros((runs, 2), dtype=torch.int32, device=device)
         """Which episode a run is in, and how many steps into it."""
         self.diverged = torch.zeros(runs, dtype=torch.int32, device=device)
         """Episodes whose simulation blew up."""
@@ -96,11 +98,11 @@ class Training:
             self.learner.update(self.replay.sample(self._settings["batch_size"]), self.draws, policy)
         seen, reward, terminated, truncated, infos = self.env.step_wait()
         over, last = torch.as_tensor(terminated), finite(infos["final_obs"])
-        self.replay.add(self.real, action, finite(reward), last, over, self.episode, self.time)
+        self.replay.add(self.real, last, action, finite(reward), over, self.moment)
         ended = over | torch.as_tensor(truncated)
         self.real.copy_(torch.as_tensor(seen))
-        self.episode += ended
-        self.time.add_(1).masked_fill_(ended, 0)
+        self.moment[:, 0] += ended
+        self.moment[:, 1].add_(1).masked_fill_(ended, 0)
         self.diverged += torch.as_tensor(infos["diverged"])
         self.draws.step += 1
 
@@ -110,11 +112,11 @@ class Training:
         if random:
             action = 2 * self.draws.uniform(Purpose.WARM_UP, count) - 1
         else:
-            seen = self.eyes.see(self.draws.seeds, self.real, self.episode, self.time)
+            seen = self.eyes.see(self.draws.seeds, self.real, self.moment)
             action = self.learner.explore(seen, self.draws)
         if "action_noise" in self._settings:
-            noise = self._settings["action_noise"] * self.draws.normal(Purpose.ACTION_NOISE, count)
-            action = (action + noise).clamp(-1, 1)
+            noise = self.draws.normal(Purpose.ACTION_NOISE, count)
+            action = action.add(noise, alpha=self._settings["action_noise"]).clamp_(-1, 1)
         return action
 
     def close(self) -> None:

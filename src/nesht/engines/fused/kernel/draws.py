@@ -69,23 +69,22 @@ def build_draws(fast_math: bool) -> SimpleNamespace:
     def distractors(
         seed: wp.array(dtype=int),
         rows_per_seed: int,
-        episode: wp.array(dtype=int),
-        time: wp.array(dtype=int),
+        moment: wp.array2d(dtype=int),
         later: int,
         real: int,
         out: wp.array2d(dtype=float),
     ):
-        """Write what `FusedVectorEnv` shows after the real features, `later` steps after a time in an episode."""
+        """Write what `FusedVectorEnv` shows after the real features, `later` than a moment (an episode, a time)."""
         i = wp.tid()
         blocks = (out.shape[1] - real + 3) // 4
         row = i // blocks
         block = i % blocks
         key = Key()
         key.seed = wp.uint32(seed[row // rows_per_seed])
-        key.generation = wp.uint32(episode[row])
+        key.generation = wp.uint32(moment[row, 0])
         key.member = wp.uint32(0)
         key.rollout = wp.uint32(0)
-        z = normals(words(key, NOISE, (time[row] + later) * blocks + block))
+        z = normals(words(key, NOISE, (moment[row, 1] + later) * blocks + block))
         for m in range(4):
             if real + 4 * block + m < out.shape[1]:
                 out[row, real + 4 * block + m] = z[m]
