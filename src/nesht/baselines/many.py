@@ -19,7 +19,7 @@ from nesht.errors import UserError
 from nesht.tasks.task import make_task
 
 SETS = 4
-"""Sets of runs that a GPU trains at a time where nothing else is said: one alone leaves it idle half of the time."""
+"""Sets of runs that a GPU trains at a time where nothing else is said: small kernels of one leave room for others."""
 
 PAUSE = 5.0
 """Seconds between two lines of progress."""

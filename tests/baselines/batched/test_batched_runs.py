@@ -135,6 +135,19 @@ def test_finished_runs_are_kept_and_seeds_of_a_setting_are_trained_together(
     assert called == [("anf-sac", [1, 4]), ("sac", [5]), ("alone", [5])]
 
 
+def test_sets_that_take_turns_do_not_feel_each_other(tmp_path: Path) -> None:
+    configs = [config_of(name, seed=4) for name in ("td3", "sac")]
+    sets = [batched.RunSet([config], [tmp_path / config.algorithm]) for config in configs]
+    turns = 0
+    while sets:
+        sets, turns = [each for each in sets if each.advance()], turns + 1
+    assert turns > 5
+    for config in configs:
+        batched.train_batched([config], [tmp_path / "alone" / config.algorithm])
+        ours, theirs = (rows(folder / config.algorithm) for folder in (tmp_path, tmp_path / "alone"))
+        assert [row["score"] for row in ours] == [row["score"] for row in theirs]
+
+
 def test_what_cannot_be_trained_together_is_said(tmp_path: Path) -> None:
     assert why_not(config_of()) is None
     ppo = BaselineConfig("ppo", changed("ppo", []), TASK)

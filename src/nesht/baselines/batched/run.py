@@ -42,7 +42,7 @@ class RunSet:
         configs: of the runs; they may differ in their seeds alone.
         outs: their folders.
         report: called with (steps of every run, mean score) after every evaluation.
-        graphs: on CUDA, play steps from graphs, which is much faster.
+        graphs: on CUDA, play steps from graphs instead of launching them kernel by kernel.
     """
 
     def __init__(
