@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from nesht.baselines.batched import why_not
 from nesht.baselines.batched.evaluation import Evaluation
 from nesht.baselines.batched.exchange import pack_policy
@@ -61,9 +63,13 @@ class RunSet:
 
     def advance(self) -> bool:
         """Train on for a while; returns whether there is more to do."""
-        with self._place.work():
-            for _ in self._life:
-                return True
+        try:
+            with self._place.work():
+                for _ in self._life:
+                    return True
+        except torch.cuda.OutOfMemoryError:
+            words = f"the GPU has no room for these {len(self._configs)} runs"
+            raise UserError(f"{words}; train fewer at a time, or with a smaller buffer_size.") from None
         return False
 
     def _live(self) -> Iterator[None]:
