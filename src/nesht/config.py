@@ -69,8 +69,8 @@ class StrategyOptions:
     """Share of the directions that count, those with the best member, in (0, 1]; a number or kind:start:end."""
     explore: float | str = 1.0
     """How far weights that are zero are perturbed, as a share of sigma, in (0, 1]; a number or kind:start:end."""
-    step_cost: float = 0.0
-    """Subtracted from training's reward for every step: 1 cancels a survival bonus of 1 (scores never change)."""
+    step_cost: float | str = 0.0
+    """Subtracted from training's reward for every step: 1 cancels a survival bonus of 1; a number or kind:start:end."""
     common_randomness: Literal["none", "pair", "generation"] = "none"
     """Which members meet the same episode randomness (start, distractors, reward mask): none, mirrored pairs, all."""
     sparsifier: Literal["hard", "once", "l1", "soft", "none"] = "hard"

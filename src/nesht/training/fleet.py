@@ -135,7 +135,7 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
     n_trained = len(trained[0])
 
     shape = (len(fleet), strategy.n, setup.config.strategy.rollouts)
-    cost = np.array([setup.of(run).config.strategy.step_cost for run in range(len(fleet))])[:, None, None]
+    cost = np.array([setup.of(run).step_cost.at(spent[run]) for run in range(len(fleet))])[:, None, None]
     steps = outcomes.steps[:n_trained].reshape(shape)
     fitness = _finite_mean(outcomes.fitness[:n_trained].reshape(shape) - cost * setup.task.mask.share * steps)
     state, told = strategy.tell(fleet.state, population, fitness, spent)

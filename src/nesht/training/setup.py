@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 from nesht import keys
 from nesht.config import Config, check_kinds
 from nesht.engines import Engine, choose_device, choose_engine, make_engine
@@ -50,6 +52,7 @@ class Setup:
     strategy: Strategy
     budget: Budget
     eval_every: int
+    step_cost: Schedule
     parts: tuple[Setup, ...] = ()
     """The setups of the runs, where they are not all the same (see `together`)."""
 
@@ -106,7 +109,10 @@ def build(config: Config) -> Setup:
     policy = Network(len(task.feature_names), task.outputs, options.hidden, options.bias, task.discrete)
     budget = _budget(config)
     every = config.training.eval_every or max(1, (budget.steps or 0) // 100)
-    return Setup(config, task, policy, _strategy(config, policy), budget, every)
+    cost = Schedule.parse(config.strategy.step_cost, "step_cost")
+    if not np.isfinite([cost.start, cost.end]).all():
+        raise UserError(f"step_cost must be a number, got {config.strategy.step_cost}.")
+    return Setup(config, task, policy, _strategy(config, policy), budget, every, cost)
 
 
 def _strategy(config: Config, policy: Network) -> Strategy:
@@ -146,7 +152,7 @@ def _budget(config: Config) -> Budget:
     if limits == (None, None, None):
         return Budget(DEFAULT_STEPS, None, None)
     if options.steps is None and options.generations is None:
-        for name in ("lr", "sigma", "beta", "k", "explore", "elite"):
+        for name in ("lr", "sigma", "beta", "k", "explore", "elite", "step_cost"):
             value = getattr(config.strategy, name)
             if value is not None and not Schedule.parse(value, name).is_constant:
                 raise UserError(
@@ -168,7 +174,6 @@ def _check_ranges(config: Config) -> None:
             "momentum belongs to the optimiser sgd; adam has its own.",
         ),
         (0 <= strategy.weight_decay < math.inf, f"weight_decay must be 0 or more, got {strategy.weight_decay}."),
-        (math.isfinite(strategy.step_cost), f"step_cost must be a number, got {strategy.step_cost}."),
         (0 <= strategy.penalty < math.inf, f"penalty must be 0 or more, got {strategy.penalty}."),
         (
             (strategy.penalty > 0) == (strategy.sparsifier in ("l1", "soft")),
