@@ -159,6 +159,8 @@ def test_the_split_of_the_printed_bound_balances_its_two_terms() -> None:
         ({"c": 0.0}, "strictly between 0 and 1/2"),
         ({"d": 0}, "d .* at least 1, got 0"),
         ({"d": 2.5}, "d .* whole number"),
+        ({"d": float("nan")}, "d .* whole number"),
+        ({"d": float("inf")}, "d .* whole number"),
         ({"bound": 0.0}, "bound .* must be a positive number"),
         ({"bound": float("inf")}, "bound .* must be a positive number"),
         ({"variance": -1.0}, "variance .* must be 0 or more"),

@@ -146,7 +146,7 @@ def positive(name: str, value: float) -> None:
 
 def whole(name: str, value: int) -> None:
     """Refuse what is not a whole number, at least 1."""
-    if value != int(value) or value < 1:
+    if not (value >= 1 and value % 1 == 0):
         raise UserError(f"{name} must be a whole number, at least 1, got {value}.")
 
 

@@ -95,5 +95,5 @@ def follow(
 
 
 def _check_k(k: int, d: int) -> None:
-    if k != int(k) or not 1 <= k <= d:
+    if not (1 <= k <= d and k % 1 == 0):
         raise UserError(f"k (the entries that are kept) must be a whole number between 1 and d = {d}, got {k}.")

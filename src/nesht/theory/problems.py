@@ -191,7 +191,7 @@ def example_1(relevant: int, irrelevant: int, spread: float = 1.0, curve: float 
     curve, -curve/2 |theta - top|^2 is added, which makes `top` the best policy and leaves the variance as it is.
     """
     whole("relevant", relevant)
-    if irrelevant != int(irrelevant) or irrelevant < 0:
+    if not (irrelevant >= 0 and irrelevant % 1 == 0):
         raise UserError(f"irrelevant must be a whole number, 0 or more, got {irrelevant}.")
     return Quadratic(np.concatenate([np.ones(relevant), np.zeros(irrelevant)]), spread=spread, curve=curve)
 
