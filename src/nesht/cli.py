@@ -1,4 +1,4 @@
-"""The command line: `nesht train`, `resume`, `eval`, `inspect`, `bench`, `experiment`, `report`."""
+"""The command line: `nesht train`, `resume`, `eval`, `inspect`, `bench`, `experiment`, `report` and the others."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from nesht.commands.baselines import Baseline
 from nesht.commands.experiments import Experiment, Report
 from nesht.commands.policies import Bench, Eval, Inspect
 from nesht.commands.runs import Resume, Train
+from nesht.commands.theory import Theory
 from nesht.config import Config, TaskOptions, check_kinds, read_options
 from nesht.errors import UserError
 from nesht.presets import PRESETS, preset
@@ -50,7 +51,8 @@ def _parse(arguments: list[str]) -> Any:
         | Annotated[Bench, tyro.conf.subcommand("bench")]
         | Annotated[Experiment, tyro.conf.subcommand("experiment")]
         | Annotated[Report, tyro.conf.subcommand("report")]
-        | Annotated[Baseline, tyro.conf.subcommand("baseline")],
+        | Annotated[Baseline, tyro.conf.subcommand("baseline")]
+        | Annotated[Theory, tyro.conf.subcommand("theory")],
         None,
     ]
     markers = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
