@@ -18,7 +18,7 @@ class Experiment:
     """Run one of the paper's experiments, or what is missing of it: nesht experiment table1 --seeds 0-1."""
 
     name: tyro.conf.Positional[
-        Literal["table1", "heatmap", "ablation", "prune-once", "clean", "limits", "cross-check", "tuning"]
+        Literal["table1", "heatmap", "ablation", "prune-once", "clean", "limits", "cross-check", "tuning", "theory"]
     ]
     """Which one."""
     seeds: str | None = None
@@ -46,6 +46,9 @@ class Experiment:
 
     def execute(self) -> None:
         """Run what is missing, and say what is there."""
+        if self.name == "theory":
+            self._theory()
+            return
         from nesht.experiments.catalogue import EXPERIMENTS
         from nesht.experiments.design import ENVS, Options
         from nesht.experiments.methods import METHODS
@@ -71,6 +74,19 @@ class Experiment:
                 raise UserError(f"{self.name} has no cell with that environment, noise and method.")
             results = run_experiment(cells, seeds, out, work, command, experiment.segments)
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
+        print(f"Look at it with: nesht report {out}")
+
+    def _theory(self) -> None:
+        """Measure what the paper's analysis is about; it has settings of its own."""
+        from nesht.config import RuntimeOptions
+        from nesht.experiments.theory import measure
+
+        plain = Experiment("theory")
+        for name in ("seeds", "steps", "env", "noise", "method", "preset", "work"):
+            if getattr(self, name) != getattr(plain, name):
+                raise UserError(f"theory has settings of its own; --{name} does not apply to it.")
+        out = self.out or Path("results/theory")
+        measure(out, _command(), RuntimeOptions(self.engine, self.device, threads=self.threads))
         print(f"Look at it with: nesht report {out}")
 
 

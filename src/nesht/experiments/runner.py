@@ -67,9 +67,9 @@ class Results:
     @classmethod
     def read(cls, folder: Path) -> Results:
         """Read what is there; nothing is an experiment that has not begun."""
-        runs = _read_csv((folder / RUNS).read_text()) if (folder / RUNS).exists() else []
+        runs = read_csv((folder / RUNS).read_text()) if (folder / RUNS).exists() else []
         packed = folder / EVALUATIONS
-        evaluations = _read_csv(gzip.decompress(packed.read_bytes()).decode()) if packed.exists() else []
+        evaluations = read_csv(gzip.decompress(packed.read_bytes()).decode()) if packed.exists() else []
         about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else []
         return cls(folder, runs, evaluations, about)
 
@@ -88,8 +88,8 @@ class Results:
     def write(self) -> None:
         """Write all files, each all or nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_file(self.folder / RUNS, _csv(self.runs).encode())
-        write_file(self.folder / EVALUATIONS, gzip.compress(_csv(self.evaluations).encode(), mtime=0))
+        write_file(self.folder / RUNS, to_csv(self.runs).encode())
+        write_file(self.folder / EVALUATIONS, gzip.compress(to_csv(self.evaluations).encode(), mtime=0))
         write_file(self.folder / ABOUT, (json.dumps(self.about, indent=1) + "\n").encode())
 
 
@@ -161,12 +161,12 @@ def _collect(
         engines.add(_engine(cell, place))
         keys = {"digest": cell.digest(), "batch": batch}
         results.runs.append({**cell.labels, **_measures(place), **keys})
-        for row in _read_csv((place / "evaluations.csv").read_text()):
+        for row in read_csv((place / "evaluations.csv").read_text()):
             if not segments:
                 row.pop("segments", None)
             results.evaluations.append({**cell.labels, **row, "digest": cell.digest()})
     if engines:
-        results.about.append({"command": command, "engine": sorted(engines), **_machine()})
+        results.about.append({"command": command, "engine": sorted(engines), **machine()})
         results.write()
 
 
@@ -197,7 +197,8 @@ def _measures(place: Path) -> Row:
     }
 
 
-def _machine() -> Row:
+def machine() -> Row:
+    """Return what about this machine and its software belongs to a result."""
     packages = {"nesht": __version__, "python": platform.python_version()}
     for name in ("numpy", "mujoco", "mujoco-core", "gymnasium", "torch", "warp-lang"):
         try:
@@ -217,11 +218,12 @@ def _short(value: float) -> float:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def _read_csv(text: str) -> list[Row]:
+def read_csv(text: str) -> list[Row]:
+    """Return the rows of a CSV file; all values are text."""
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def _csv(rows: list[Row]) -> str:
+def to_csv(rows: list[Row]) -> str:
     """Return rows as CSV; labels that some rows lack are empty there."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     last = [name for name in (*MEASURES, "generation", *KEYS) if name in names]

@@ -10,9 +10,14 @@ from nesht.errors import UserError
 from nesht.experiments.design import STEPS
 from nesht.experiments.methods import REINFORCEMENT
 from nesht.experiments.runner import Results
+from nesht.experiments.theory import Measurements
 from nesht.report.plots import Figure
 from nesht.report.sections import SECTIONS, Section
+from nesht.report.theory import theory
 from nesht.storage import write_file
+
+THEORY = "theory"
+"""The experiment that has no training runs."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b2430; --soft: #66707c; --line: #d8dde3; --paper: #fff; --mark: #1b8a6b; }
@@ -36,7 +41,7 @@ code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1
 
 def write_report(folders: Sequence[Path], out: Path, figures: Path | None = None) -> list[Section]:
     """Write the page about results folders, the table first, and its figures into a folder if one is given."""
-    order = list(SECTIONS)
+    order = [*SECTIONS, THEORY]
     parts = sorted(
         ((folder, *_section(folder)) for folder in folders), key=lambda part: order.index(_experiment(part[0]))
     )
@@ -60,6 +65,9 @@ def write_report(folders: Sequence[Path], out: Path, figures: Path | None = None
 
 
 def _section(folder: Path) -> tuple[Section, Results]:
+    if _experiment(folder) == THEORY:
+        found = Measurements.read(folder)
+        return theory(found), Results(folder, [], [], found.about)
     results = Results.read(folder)
     if not results.runs:
         raise UserError(f"there are no results of an experiment in {folder}.")
@@ -68,10 +76,10 @@ def _section(folder: Path) -> tuple[Section, Results]:
 
 def _experiment(folder: Path) -> str:
     """Return the experiment that a folder holds, by its name."""
-    for name in SECTIONS:
+    for name in (*SECTIONS, THEORY):
         if folder.name.startswith(name):
             return name
-    known = ", ".join(SECTIONS)
+    known = ", ".join((*SECTIONS, THEORY))
     raise UserError(f"a results folder begins with the experiment's name ({known}); got {folder.name}.")
 
 
@@ -83,7 +91,7 @@ def _html(anchor: str, section: Section, results: Results) -> str:
         for entry in results.about
     )
     steps = sorted({int(row["steps"]) for row in results.runs})
-    size = f"{len(results.runs)} runs of {steps[0]:,} to {steps[-1]:,} environment steps."
+    size = f"{len(results.runs)} runs of {steps[0]:,} to {steps[-1]:,} environment steps." if steps else ""
     warning = ""
     short = [
         row for row in results.runs if int(row["steps"]) < (STEPS // 10 if row["method"] in REINFORCEMENT else STEPS)
