@@ -34,14 +34,18 @@ def expectation(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_closed_forms_are_the_integrals(name: str) -> None:
     problem = PROBLEMS[name]
-    members = THETA + SIGMA * EPS
-    value = problem.value(members)
-    assert problem.smoothed(THETA, SIGMA) == pytest.approx(expectation(value), abs=1e-2)
-    assert problem.gradient(THETA, SIGMA) == pytest.approx(expectation(value[..., None] * EPS) / SIGMA, abs=2e-2)
-    assert problem.signal(THETA, SIGMA) == pytest.approx(expectation(value**2 * SQUARE), rel=1e-2, abs=1e-9)
-    assert problem.luck(THETA, SIGMA) == pytest.approx(
-        expectation(problem.episode_variance(members) * SQUARE), rel=1e-6, abs=1e-9
-    )
+    near = 1e-2 if isinstance(problem, Steps) else 1e-9  # a jump lies somewhere within its cell
+    members, slope = THETA + SIGMA * EPS, problem.gradient(THETA, SIGMA)
+    value, luck = problem.value(members), problem.episode_variance(members)
+    assert problem.smoothed(THETA, SIGMA) == pytest.approx(expectation(value), abs=near)
+    assert slope == pytest.approx(expectation(value[..., None] * EPS) / SIGMA, abs=2 * near)
+    assert problem.signal(THETA, SIGMA) == pytest.approx(expectation(value**2 * SQUARE), rel=near, abs=1e-9)
+    assert problem.luck(THETA, SIGMA) == pytest.approx(expectation(luck * SQUARE), rel=1e-6, abs=1e-9)
+    # one member and one rollout: the share of the member without luck, around the gradient, and its luck
+    off = ((value[..., None] * EPS / SIGMA - slope) ** 2).sum(axis=-1)
+    exact = expectation(off + luck * SQUARE / SIGMA**2)
+    assert problem.estimator_variance(THETA, SIGMA, 1) == pytest.approx(exact, rel=near)
+    assert problem.estimator_variance(THETA, SIGMA, 6) == pytest.approx(exact / 6, rel=near)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import nesht
 from nesht.config import RuntimeOptions, TaskOptions
+from nesht.policies.moments import Normaliser
 from nesht.policies.network import Network
 from nesht.strategy import Population
 from nesht.strategy.gradient import nes_gradient
@@ -71,6 +73,14 @@ def test_the_gradient_is_made_of_the_directions_that_the_engine_tried(engine: st
     assert np.allclose(estimates, others) == (engine == "batch")
 
 
+def folded(policy: nesht.Policy) -> nesht.Policy:
+    """The same linear policy with its normaliser written into its weights."""
+    scaled = Normaliser.of(policy.moments)
+    weights, bias = policy.parameters[:-3].reshape(3, -1), policy.parameters[-3:]
+    parameters = np.concatenate([(weights * scaled.scale).ravel(), bias - weights @ (scaled.scale * scaled.mean)])
+    return replace(policy, parameters=parameters, normalise=False)
+
+
 def test_the_spread_around_a_saved_policy_is_measured_on_its_own_task(tmp_path: Path) -> None:
     options = {"env": "Hopper-v4", "noise_ratio": 2, "max_episode_steps": 15, "n": 8, "generations": 2}
     nesht.train(**options, normalise=True, engine="batch", threads=1, out=tmp_path / "run", progress=False)
@@ -79,5 +89,6 @@ def test_the_spread_around_a_saved_policy_is_measured_on_its_own_task(tmp_path: 
     still = policy_spread(saved, 0.0, members=4, rollouts=4, runtime=runtime)
     wide = policy_spread(saved, 0.5, members=16, rollouts=4, runtime=runtime)
     assert 0 < still.mean < 60
+    assert still.mean == pytest.approx(policy_spread(folded(saved), 0.0, 4, 4, runtime=runtime).mean, rel=1e-6)
     assert wide.variance.value > still.variance.value
     assert wide.bound >= wide.mean

@@ -72,6 +72,13 @@ def test_the_spread_of_returns_is_that_of_the_problem() -> None:
     assert still.mean == pytest.approx(float(problem.value(THETA)), abs=FAR * (luck / 1600) ** 0.5)
 
 
+def test_the_measured_variance_is_that_of_a_sample() -> None:
+    found = estimator_variance(np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]]))
+    assert found.value == pytest.approx(4)  # (4 + 0 + 4) / (3 - 1)
+    assert found.error == pytest.approx(np.std([6, 0, 6], ddof=1) / 3**0.5)
+    assert (found.low, found.high) == pytest.approx((4 - 1.96 * found.error, 4 + 1.96 * found.error))
+
+
 def test_the_bound_seen_is_the_largest_mean_return_of_a_member() -> None:
     flat = Quadratic(np.zeros(3), curve=0.0, level=-7.0)
     assert episode_spread(flat.returns, np.ones(3), 0.3, members=4, rollouts=2).bound == pytest.approx(7)
