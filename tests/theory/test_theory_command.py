@@ -64,6 +64,7 @@ def test_the_numbers_of_a_policy_are_measured(tmp_path: Path, capsys: pytest.Cap
     assert facts["d"] == nesht.load_policy(tmp_path / "run").network.size
     assert 5 < facts["bound"] <= 500
     assert facts["variance"] > 0
+    assert "measured around the policy" in said(f"--policy {tmp_path}/run --sigma 0.1 --n 8", capsys)
     given = json.loads(said(f"--policy {tmp_path}/run --sigma 0.1 --epsilon 1 --bound 500 --json", capsys))["paper"]
     assert given["bound"] == 500
 

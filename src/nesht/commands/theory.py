@@ -58,6 +58,8 @@ class Theory:
             f"sigma = {paper.sigma:g}, c = {paper.c:g}\n"
             f"Lengths of the gradient are in points of return per unit of weight; none is above {paper.steepest:,.4g}."
         )
+        if self.policy is not None:
+            print("What was not given is measured around the policy: elsewhere B and C may well be larger.")
         if self.epsilon is not None:
             self._plan(both)
         if self.budget is not None:
