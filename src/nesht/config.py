@@ -29,6 +29,18 @@ class TaskOptions:
     """Let training see only every n-th reward instead (0: off)."""
     max_episode_steps: int | None = None
     """End an episode after this many steps (default: the environment's own limit)."""
+    screen: tuple[int, ...] = (110, 84)
+    """Atari: height and width of the grey screen that the policy sees."""
+    frame_skip: int = 4
+    """Atari: frames per step; the action is held, the reward summed up."""
+    frame_stack: int = 4
+    """Atari: how many screens, one per step, the policy sees at a time."""
+    noop_max: int = 30
+    """Atari: a game begins after up to this many frames of doing nothing, in whole steps, drawn by the key."""
+    sticky: float = 0.0
+    """Atari: probability with which the last action is repeated instead of the one chosen."""
+    life_ends: bool = False
+    """Atari: end an episode with the first life that is lost."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +127,10 @@ class RuntimeOptions:
     them in distribution, and with itself to the bit on one kind of device.
     """
 
-    engine: Literal["auto", "fused", "batch", "gym"] = "auto"
-    """Where episodes run: fused (compiled kernel; nesht[fused]), batch (C MuJoCo), gym (any Gymnasium environment)."""
+    engine: Literal["auto", "fused", "batch", "gym", "atari"] = "auto"
+    """Where episodes run: fused (compiled kernel), batch (C MuJoCo), gym (any Gymnasium environment), atari (ALE)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the fused engine runs; auto takes a GPU if there is one."""
+    """Where the fused engine runs, and the networks of the atari engine; auto takes a GPU for fused if there is one."""
     precision: Literal["single", "double"] = "single"
     """Of the fused engine's numbers; double is for comparisons with C MuJoCo."""
     noise: Literal["auto", "marginal", "drawn"] = "auto"
@@ -126,7 +138,7 @@ class RuntimeOptions:
     threads: int = 0
     """Threads (fused on the CPU, batch) or processes (gym); 0 is one per core."""
     slots: int | None = None
-    """Simulations in flight, over all threads (batch; default: chosen)."""
+    """Simulations in flight, over all threads (batch, atari; default: chosen)."""
     checkpoint_seconds: float = 15.0
     """Least time between two checkpoints."""
     tensorboard: bool = False
@@ -157,10 +169,7 @@ class Config:
     def sections(self) -> dict[str, dict[str, Any]]:
         """Return the options as plain values, by section, without those that are None; the env as text."""
         plain = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
-        env = self.task.env
-        if not isinstance(env, str):
-            plain["task"]["env"] = f"{env.__module__}:{getattr(env, '__qualname__', type(env).__name__)}"
-        return plain
+        return {**plain, "task": plain_task(self.task)}
 
     def identity(self) -> dict[str, Any]:
         """Return all that may change a result, but for the seed: not where it is computed."""
@@ -171,6 +180,23 @@ class Config:
     def to_toml(self) -> str:
         """Return the options as a config file."""
         return tomli_w.dumps(self.sections())
+
+
+ATARI = ("screen", "frame_skip", "frame_stack", "noop_max", "sticky", "life_ends")
+"""The options of a task that only Atari games have."""
+
+
+def is_atari(env: Any) -> bool:
+    """Whether an environment is named like one of ALE's: `ALE/Qbert-v5`."""
+    return isinstance(env, str) and env.startswith("ALE/")
+
+
+def plain_task(task: TaskOptions) -> dict[str, Any]:
+    """Return the options of a task as plain values, without those that say nothing; the env as text."""
+    plain, env = _plain(task), task.env
+    if not isinstance(env, str):
+        plain["env"] = f"{env.__module__}:{getattr(env, '__qualname__', type(env).__name__)}"
+    return {name: value for name, value in plain.items() if name not in ATARI or is_atari(env)}
 
 
 SECTION_OF = {

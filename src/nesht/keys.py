@@ -34,6 +34,7 @@ class Stream(IntEnum):
     MASK = 2
     PARAMETERS = 3
     RESET = 4
+    WAIT = 5
 
 
 def pack(seed: int, generation: int = 0, member: int = 0, rollout: int = 0) -> int:

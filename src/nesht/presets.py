@@ -1,4 +1,4 @@
-"""Two sets of options to start from: `paper`, the authors' trainer, and `tuned`, ours.
+"""Sets of options to start from: `paper`, the authors' trainer; `reference`, their code for games; `tuned`, ours.
 
 A preset chooses how to train, never what to train on: the environment, its noise and its budget are the user's.
 """
@@ -10,6 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from nesht.config import is_atari
 from nesht.errors import UserError, near_matches
 
 PAPER: dict[str, Any] = {
@@ -45,7 +46,24 @@ _CHOSEN: dict[str, dict[str, dict[str, Any]]] = tomllib.loads((Path(__file__).pa
 TUNED_FOR: dict[str, dict[str, Any]] = {env: methods["ours"] for env, methods in _CHOSEN.items() if "ours" in methods}
 """Where an environment wants something else, by the name before its version."""
 
-PRESETS = ("tuned", "paper")
+SCREENS: dict[str, Any] = {
+    "n": 128,
+    "sigma": 0.02,
+    "lr": 0.01,
+    "optimiser": "adam",
+    "shaping": "centered_rank",
+    "mirrored": True,
+    "normalise": False,
+    "beta": 0.5,
+    "unit": "feature",
+    "memory": 0.95,
+}
+"""For Atari games, where nothing was tuned: the paper's trainer with mirrored sampling, and whole read-out inputs."""
+
+REFERENCE: dict[str, Any] = {**PAPER, "scope": "readout.weight", "screen": (84, 84), "frame_skip": 1}
+"""The authors' published code, which plays Atari games on smaller screens and skips no frame."""
+
+PRESETS = ("tuned", "paper", "reference")
 
 
 def tuned_for(env: str, method: str = "ours") -> dict[str, Any]:
@@ -58,9 +76,12 @@ def preset(name: str, env: str, given: Collection[str] = ()) -> dict[str, Any]:
 
     A number of inputs to keep would override the share that he gives: then it is left out.
     """
-    if name == "paper":
-        return dict(PAPER)
+    if name == "reference" and not is_atari(env):
+        raise UserError("the preset reference is the published code, which plays Atari games only; use --preset paper.")
+    if name in ("paper", "reference"):
+        readout = {"scope": "readout.weight"} if is_atari(env) else {}
+        return dict(REFERENCE) if name == "reference" else {**PAPER, **readout}
     if name == "tuned":
-        found = {**TUNED, **tuned_for(env)}
+        found = dict(SCREENS) if is_atari(env) else {**TUNED, **tuned_for(env)}
         return {key: value for key, value in found.items() if key != "k" or "beta" not in given}
     raise UserError(f"unknown preset {name!r}.{near_matches(name, PRESETS)} Use one of {', '.join(PRESETS)}.")

@@ -22,7 +22,7 @@ class Train:
     """Train several runs together, one per seed: 0-19, or 0,3,5. Each gets a folder of its own inside --out."""
     overwrite: bool = False
     """Replace a run that is already in --out."""
-    preset: Literal["tuned", "paper"] = "tuned"
+    preset: Literal["tuned", "paper", "reference"] = "tuned"
     """Options to start from: tuned (whole features with memory), or paper (the published trainer)."""
     config: Path | None = None
     """A TOML file with options, such as the config.toml of another run; it overrides the preset, flags override it."""

@@ -8,10 +8,12 @@ from importlib.util import find_spec
 from nesht.config import RuntimeOptions
 from nesht.engines.episodes import Engine, Episodes, Outcomes
 from nesht.errors import UserError
+from nesht.policies.convolution import ConvNet
 from nesht.policies.network import Network
+from nesht.policies.shape import Shape
 from nesht.tasks.task import Task
 
-ENGINES = ("auto", "fused", "batch", "gym")
+ENGINES = ("auto", "fused", "batch", "gym", "atari")
 
 __all__ = ["ENGINES", "Engine", "Episodes", "Outcomes", "choose_device", "choose_engine", "cores", "make_engine"]
 
@@ -20,6 +22,11 @@ def choose_engine(name: str, task: Task) -> str:
     """Return the engine to use: the one asked for if it can run the task, or the fastest that can."""
     if name not in ENGINES:
         raise UserError(f"unknown engine {name!r}; use one of {', '.join(ENGINES)}.")
+    if (name == "atari") != (task.game is not None) and name != "auto":
+        use = "atari" if task.game is not None else "gym"
+        raise UserError(f"the {name} engine cannot run {task.name}; use --engine {use}.")
+    if task.game is not None:
+        return "atari"
     if name in ("fused", "batch") and task.locomotion is None:
         raise UserError(f"the {name} engine cannot run {task.name}; use --engine gym.")
     if name == "auto" and task.locomotion is not None:
@@ -33,14 +40,24 @@ def choose_device(engine: str, device: str) -> str:
         from nesht.engines.fused.device import check_device
 
         return check_device(device)
+    if engine == "atari" and device == "cuda":
+        from nesht.engines.atari.screens import check_cuda
+
+        check_cuda()
+        return device
     if device == "cuda":
         raise UserError(f"the {engine} engine runs on the CPU; --device cuda needs --engine fused.")
     return "cpu"
 
 
-def make_engine(task: Task, policy: Network, options: RuntimeOptions) -> Engine:
+def make_engine(task: Task, policy: Shape, options: RuntimeOptions) -> Engine:
     """Make the engine that the options ask for."""
     chosen, threads = choose_engine(options.engine, task), options.threads or cores()
+    if isinstance(policy, ConvNet):
+        from nesht.engines.atari.engine import AtariEngine
+
+        return AtariEngine(task, policy, threads, choose_device(chosen, options.device), options.slots)
+    assert isinstance(policy, Network)
     if chosen == "fused":
         from nesht.engines.fused.engine import FusedEngine
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -11,26 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nesht import keys
-from nesht.errors import UserError
+from nesht.policies.blocks import Block, lay_out, units_of
 
 if TYPE_CHECKING:
     from nesht.strategy.units import Units
-
-SCOPES = ("all", "weights", "per-layer")
-
-
-@dataclass(frozen=True)
-class Block:
-    """A named stretch of the flat parameter vector."""
-
-    name: str
-    shape: tuple[int, ...]
-    start: int
-    stop: int
-
-    def of(self, parameters: np.ndarray) -> np.ndarray:
-        """Return a view of this block of (members, d) parameters, (members, *shape)."""
-        return parameters[:, self.start : self.stop].reshape(len(parameters), *self.shape)
 
 
 @dataclass(frozen=True)
@@ -50,13 +33,12 @@ class Network:
     def blocks(self) -> tuple[Block, ...]:
         """The blocks in order: weights then bias, layer by layer; `layer0.weight` is (outputs, inputs) as in torch."""
         widths = (self.inputs, *self.hidden, self.outputs)
-        blocks: list[Block] = []
-        at = 0
-        for layer, (fan_in, fan_out) in enumerate(pairwise(widths)):
-            for name, shape in (("weight", (fan_out, fan_in)), ("bias", (fan_out,)))[: 1 + self.bias]:
-                blocks.append(Block(f"layer{layer}.{name}", shape, at, at + math.prod(shape)))
-                at = blocks[-1].stop
-        return tuple(blocks)
+        shapes = [
+            (f"layer{layer}.{name}", shape)
+            for layer, (fan_in, fan_out) in enumerate(pairwise(widths))
+            for name, shape in (("weight", (fan_out, fan_in)), ("bias", (fan_out,)))[: 1 + self.bias]
+        ]
+        return lay_out(shapes)
 
     @property
     def size(self) -> int:
@@ -100,33 +82,5 @@ class Network:
         return self.blocks[0].of(parameters)
 
     def units(self, unit: str, scope: str) -> Units:
-        """Return what a hard threshold may cut.
-
-        With unit "feature" the units are the input features, each with all the weights that read it; biases and later
-        layers are never cut. With unit "weight" they are single parameters: of all blocks together, of all weight
-        matrices together, of each weight matrix by itself, or of the blocks named in `scope`, separated by commas.
-        """
-        from nesht.strategy.units import Units  # here: a policy that only acts needs no strategy
-
-        if unit == "feature":
-            block = self.blocks[0]
-            if scope not in ("all", block.name):
-                raise UserError(f"unit 'feature' always cuts the inputs, so scope must be 'all', got {scope!r}.")
-            return Units(self.size, (np.arange(block.start, block.stop).reshape(block.shape).T,))
-        if unit != "weight":
-            raise UserError(f"unit must be 'weight' or 'feature', got {unit!r}.")
-        single = {block.name: np.arange(block.start, block.stop)[:, None] for block in self.blocks}
-        if scope == "all":
-            return Units.weights(self.size)
-        if scope == "weights":
-            matrices = [positions for name, positions in single.items() if name.endswith("weight")]
-            return Units(self.size, (np.concatenate(matrices),))
-        if scope == "per-layer":
-            return Units(self.size, tuple(positions for name, positions in single.items() if name.endswith("weight")))
-        names = scope.split(",")
-        if len(set(names)) < len(names):
-            raise UserError(f"scope names a block twice: {scope!r}.")
-        if unknown := [name for name in names if name not in single]:
-            known = ", ".join([*SCOPES, *single])
-            raise UserError(f"scope: no block {unknown[0]!r}; use {known} (several blocks separated by commas).")
-        return Units(self.size, (np.concatenate([single[name] for name in names]),))
+        """Return what a hard threshold may cut; the features are the inputs (see `units_of`)."""
+        return units_of(self.blocks, self.blocks[0], unit, scope)

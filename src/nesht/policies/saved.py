@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from nesht.errors import UserError
+from nesht.policies.convolution import ConvNet
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.network import Network
+from nesht.policies.shape import Shape
 from nesht.storage import pack_arrays, read_arrays, write_file
 
 FILE = "policy.safetensors"
@@ -20,7 +22,7 @@ FILE = "policy.safetensors"
 class Policy:
     """A trained policy: call it with an observation (or a batch of them) to get an action (or a batch)."""
 
-    network: Network
+    network: Shape
     """The shape of the policy."""
     parameters: np.ndarray
     """Its flat parameter vector, (d,)."""
@@ -34,7 +36,12 @@ class Policy:
     """The task it was trained on, as in the config, and `n_real`, how many of the first features are no distractors."""
 
     def __call__(self, observation: np.ndarray) -> np.ndarray:
-        """Return the action for an observation, (features,), or the actions for (batch, features)."""
+        """Return the action for an observation, or the actions for a batch of them.
+
+        An observation is (features,), or (frames, height, width) bytes of a screen.
+        """
+        if isinstance(self.network, ConvNet):
+            return self._on_screens(self.network, np.asarray(observation))
         features = np.asarray(observation, dtype=np.float64, order="C")  # the order of a sum is part of its bits
         if features.ndim not in (1, 2) or features.shape[-1] != self.network.inputs:
             raise ValueError(f"this policy takes {self.network.inputs} features, got the shape {features.shape}")
@@ -43,6 +50,15 @@ class Policy:
             rows = Normaliser.of(self.moments)(rows)
         actions = self.network.act(np.broadcast_to(self.parameters, (len(rows), self.network.size)), rows)
         return actions if features.ndim == 2 else np.asarray(actions[0])
+
+    def _on_screens(self, network: ConvNet, screens: np.ndarray) -> np.ndarray:
+        shape = (network.frames, network.height, network.width)
+        if screens.ndim not in (3, 4) or screens.shape[-3:] != shape or screens.dtype != np.uint8:
+            raise ValueError(f"this policy takes screens of bytes, {shape}, got {screens.dtype} {screens.shape}")
+        weights = network.weights(self.parameters[None])
+        batch = screens if screens.ndim == 4 else screens[None]
+        actions = np.concatenate([network.act(weights, screen[None]) for screen in batch])
+        return actions if screens.ndim == 4 else np.asarray(actions[0])
 
     @property
     def n_real(self) -> int:
@@ -67,18 +83,32 @@ class Policy:
             "feature_mean": self.moments.mean,
             "feature_m2": self.moments.m2,
         }
-        network = self.network
         facts = {
-            "inputs": network.inputs,
-            "outputs": network.outputs,
-            "hidden": list(network.hidden),
-            "bias": network.bias,
-            "discrete": network.discrete,
+            **_shape_facts(self.network),
             "normalise": self.normalise,
             "feature_names": self.feature_names,
             "task": self.task,
         }
         write_file(path, pack_arrays("policy", arrays, facts))
+
+
+def _shape_facts(network: Shape) -> dict[str, Any]:
+    if isinstance(network, ConvNet):
+        return {"screen": [network.height, network.width], "frames": network.frames, "outputs": network.outputs}
+    return {
+        "inputs": network.inputs,
+        "outputs": network.outputs,
+        "hidden": list(network.hidden),
+        "bias": network.bias,
+        "discrete": network.discrete,
+    }
+
+
+def _shape(facts: dict[str, Any]) -> Shape:
+    if "screen" in facts:
+        height, width = facts["screen"]
+        return ConvNet(height, width, facts["frames"], facts["outputs"])
+    return Network(facts["inputs"], facts["outputs"], tuple(facts["hidden"]), facts["bias"], facts["discrete"])
 
 
 def load_policy(path: str | Path) -> Policy:
@@ -93,6 +123,6 @@ def load_policy(path: str | Path) -> Policy:
     if not file.exists():
         raise UserError(f"there is no policy at {file}.")
     arrays, facts = read_arrays("policy", file)
-    network = Network(facts["inputs"], facts["outputs"], tuple(facts["hidden"]), facts["bias"], facts["discrete"])
+    network = _shape(facts)
     moments = Moments(arrays["feature_count"], arrays["feature_mean"], arrays["feature_m2"])
     return Policy(network, arrays["parameters"], moments, facts["normalise"], facts["feature_names"], facts["task"])

@@ -14,8 +14,10 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from nesht.config import TaskOptions
+from nesht.config import TaskOptions, is_atari
 from nesht.errors import UserError, near_matches
+from nesht.policies.convolution import ConvNet
+from nesht.tasks.atari import Game, find_game
 from nesht.tasks.imperfect import Distractors, RewardMask, noisy_names, plain_names
 from nesht.tasks.locomotion import LOCOMOTION, Locomotion
 from nesht.tasks.quiet import quiet_mujoco
@@ -36,6 +38,8 @@ class Task:
     """Which rewards training gets to see."""
     max_episode_steps: int | None = None
     """Ends an episode after this many steps; None is the environment's own limit."""
+    game: Game | None = None
+    """The Atari game it is, if it is one."""
 
     @property
     def name(self) -> str:
@@ -60,6 +64,8 @@ class Task:
         """(names of the real features, outputs of a policy, the action space if it is discrete)."""
         if self.locomotion is not None:
             return _locomotion_spaces(self.locomotion)
+        if self.game is not None:
+            return self.screen_policy().names, self.game.outputs, Discrete(self.game.outputs)
         env = self.make_base()
         try:
             return _check_spaces(self.name, env)
@@ -85,6 +91,12 @@ class Task:
     def discrete(self) -> bool:
         """Whether an action is the index of the largest output."""
         return self.spaces[2] is not None
+
+    def screen_policy(self) -> ConvNet:
+        """Return the policy for a game's screens."""
+        assert self.game is not None
+        height, width = self.game.options.screen
+        return ConvNet(height, width, self.game.options.frame_stack, self.game.outputs)
 
     def make_base(self) -> gymnasium.Env[Any, Any]:
         """Make the environment with its time limit, without distractors or mask."""
@@ -129,7 +141,8 @@ def make_task(options: TaskOptions) -> Task:
         if not fine:
             raise UserError(sentence)
     mask = RewardMask(options.reward_keep, options.reward_every)
-    return Task(options.env, Distractors(options.noise_ratio), mask, options.max_episode_steps)
+    game = find_game(options) if is_atari(options.env) else None
+    return Task(options.env, Distractors(options.noise_ratio), mask, options.max_episode_steps, game)
 
 
 @cache

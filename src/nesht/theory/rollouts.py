@@ -11,8 +11,8 @@ from nesht import keys
 from nesht.config import RuntimeOptions, TaskOptions
 from nesht.engines import Episodes, make_engine
 from nesht.policies.moments import Normaliser
-from nesht.policies.network import Network
 from nesht.policies.saved import Policy
+from nesht.policies.shape import Shape
 from nesht.strategy import Population
 from nesht.strategy.shaping import worst_if_not_finite
 from nesht.tasks.task import Task, make_task
@@ -26,7 +26,7 @@ class TaskReturns:
     """
 
     def __init__(
-        self, task: Task, policy: Network, runtime: RuntimeOptions | None = None, normaliser: Normaliser | None = None
+        self, task: Task, policy: Shape, runtime: RuntimeOptions | None = None, normaliser: Normaliser | None = None
     ):
         self._engine, self._normaliser = make_engine(task, policy, runtime or RuntimeOptions()), normaliser
         self.source = self._engine.source

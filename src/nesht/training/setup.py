@@ -15,6 +15,7 @@ from nesht.config import Config, check_kinds
 from nesht.engines import Engine, choose_device, choose_engine, make_engine
 from nesht.errors import UserError
 from nesht.policies.network import Network
+from nesht.policies.shape import Shape
 from nesht.strategy import (
     OPTIMISERS,
     HardThreshold,
@@ -48,7 +49,7 @@ class Setup:
 
     config: Config
     task: Task
-    policy: Network
+    policy: Shape
     strategy: Strategy
     budget: Budget
     eval_every: int
@@ -106,7 +107,13 @@ def build(config: Config) -> Setup:
     engine = choose_engine(config.runtime.engine, task)
     config = config.change(engine=engine, device=choose_device(engine, config.runtime.device))
     options = config.policy
-    policy = Network(len(task.feature_names), task.outputs, options.hidden, options.bias, task.discrete)
+    policy: Shape
+    if task.game is not None:
+        if options.hidden or options.normalise or not options.bias:
+            raise UserError("the policy of a game is always the same network; leave out hidden, normalise and bias.")
+        policy = task.screen_policy()
+    else:
+        policy = Network(len(task.feature_names), task.outputs, options.hidden, options.bias, task.discrete)
     budget = _budget(config)
     every = config.training.eval_every or max(1, (budget.steps or 0) // 100)
     cost = Schedule.parse(config.strategy.step_cost, "step_cost")
@@ -115,7 +122,7 @@ def build(config: Config) -> Setup:
     return Setup(config, task, policy, _strategy(config, policy), budget, every, cost)
 
 
-def _strategy(config: Config, policy: Network) -> Strategy:
+def _strategy(config: Config, policy: Shape) -> Strategy:
     options = config.strategy
     units = policy.units(options.unit, options.scope)
     sparsifiers: dict[str, Callable[[], Sparsifier]] = {

@@ -1,0 +1,1 @@
+"""The `atari` engine: ALE's games and the networks that look at their screens."""
