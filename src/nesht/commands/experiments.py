@@ -18,7 +18,9 @@ class Experiment:
     """Run one of the paper's experiments, or what is missing of it: nesht experiment table1 --seeds 0-1."""
 
     name: tyro.conf.Positional[
-        Literal["table1", "heatmap", "ablation", "prune-once", "clean", "limits", "cross-check", "tuning", "theory"]
+        Literal[
+            "table1", "heatmap", "ablation", "prune-once", "clean", "limits", "cross-check", "tuning", "atari", "theory"
+        ]
     ]
     """Which one."""
     seeds: str | None = None
@@ -27,6 +29,10 @@ class Experiment:
     """Environment steps of every run."""
     env: tuple[str, ...] = ()
     """Only these environments (default: HalfCheetah-v4, Hopper-v4 and Walker2d-v4)."""
+    games: str = "Qbert,Atlantis,BattleZone,NameThisGame"
+    """The games of `atari`."""
+    betas: str = "0,.5,.9,.95"
+    """The shares of its read-out that `atari` cuts; 0 is NES."""
     noise: tuple[int, ...] = ()
     """Only these noise ratios (default: all that the experiment asks for)."""
     method: tuple[Literal["NES", "NES-L1", "NESHT", "ours", "TRPO", "DDPG", "TD3", "ANF-SAC"], ...] = ()
@@ -56,7 +62,7 @@ class Experiment:
         from nesht.experiments.tuning import tune
 
         runtime = {"engine": self.engine, "device": self.device, "threads": self.threads, "checkpoint_seconds": 60.0}
-        options = Options(self.env or ENVS, self.steps, self.preset, runtime)
+        options = Options(self.env or ENVS, self.steps, self.preset, runtime, self.games.split(","), self._betas())
         out = self.out or Path("results") / f"{self.name}-{self.preset}"
         work, command = self.work / out.name, _command()
         if self.name == "tuning":
@@ -75,6 +81,12 @@ class Experiment:
             results = run_experiment(cells, seeds, out, work, command, experiment.segments)
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
         print(f"Look at it with: nesht report {out}")
+
+    def _betas(self) -> list[float]:
+        try:
+            return [float(beta) for beta in self.betas.split(",")]
+        except ValueError:
+            raise UserError(f"betas are written 0,.5,.9; got {self.betas!r}.") from None
 
     def _theory(self) -> None:
         """Measure what the paper's analysis is about; it has settings of its own."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from nesht.config import Config
 from nesht.experiments.design import STEPS, Cell, Experiment, Options, cell, rival
 from nesht.experiments.methods import METHODS, REINFORCEMENT
+from nesht.presets import preset
 
 RATIOS = (5, 10, 20)
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98)
@@ -100,6 +102,20 @@ def cross_check(options: Options) -> list[Cell]:
     ]
 
 
+def atari(options: Options) -> list[Cell]:
+    """Return the paper's network on games, its read-out cut by several betas; beta 0 cuts nothing."""
+    cells = []
+    for game in options.games:
+        env = f"ALE/{game}-v5"
+        for beta in options.betas:
+            method = METHODS["NESHT"] if beta else METHODS["NES"]
+            more = {**preset(options.preset, env), "scope": "readout.weight", **method, "beta": beta}
+            config = Config().change(**more, env=env, steps=options.steps, **options.runtime)
+            labels = {"env": env, "noise": 0, "method": "NESHT" if beta else "NES", "preset": options.preset}
+            cells.append(Cell({**labels, "beta": f"{beta:g}"}, config))
+    return cells
+
+
 EXPERIMENTS = {
     each.name: each
     for each in (
@@ -111,6 +127,7 @@ EXPERIMENTS = {
         ),
         Experiment("limits", "What holds ours back when there is no noise?", limits, "0-9"),
         Experiment("cross-check", "Does C MuJoCo lead to the same scores as the fused engine?", cross_check, "0-4"),
+        Experiment("atari", "Does a sparse read-out play better than a dense one?", atari, "0-2"),
         Experiment("clean", "How much of the score without noise survives, and how far does it go?", clean),
     )
 }

@@ -45,6 +45,9 @@ class Options:
     steps: int = STEPS
     preset: str = "tuned"
     runtime: dict[str, Any] = field(default_factory=dict)
+    games: Sequence[str] = ("Qbert", "Atlantis", "BattleZone", "NameThisGame")
+    betas: Sequence[float] = (0.0, 0.5, 0.9, 0.95)
+    """Of the experiment with games."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,20 @@ ARS = {"HalfCheetah": 4815.0, "Hopper": 3344.0, "Walker2d": 2994.0}
 """What augmented random search reaches on the clean tasks with every reward (Mania et al., 2018), for scale."""
 
 
+ATARI_COLUMNS = ("DQN", "A3C", "ES", "A2C")
+ATARI: dict[str, dict[str, float]] = {
+    "Atlantis": {"DQN": 76108, "A3C": 772392, "ES": 1267410, "A2C": 2872644.8},
+    "BattleZone": {"DQN": 17560, "A3C": 11340, "ES": 16600, "A2C": 8406.2},
+    "NameThisGame": {"DQN": 5439.9, "A3C": 5614, "ES": 4503, "A2C": 5532.8},
+    "Phoenix": {"A3C": 28181.8, "ES": 4041, "A2C": 14104.7},
+    "Qbert": {"DQN": 4589.8, "A3C": 13752.3, "ES": 147.5, "A2C": 15758.6},
+    "Pong": {"DQN": 16.2, "A3C": 11.4, "ES": 21.0, "A2C": 20.8},
+    "Breakout": {"DQN": 303.9, "A3C": 551.6, "ES": 9.5, "A2C": 368.5},
+    "SpaceInvaders": {"DQN": 1449.7, "A3C": 2214.7, "ES": 678.5, "A2C": 951.9},
+}
+"""Raw scores that others published: DQN, A3C after a day, ES after an hour (Salimans et al., 2017), A2C."""
+
+
 def published(env: str, noise: float, method: str) -> float | None:
     """Return the paper's number for a cell, where it has one."""
     row = TABLE.get((env.partition("-")[0], int(noise)))

@@ -11,11 +11,14 @@ from nesht.experiments.design import STEPS
 from nesht.experiments.methods import REINFORCEMENT
 from nesht.experiments.runner import Results
 from nesht.experiments.theory import Measurements
+from nesht.report.atari import atari
 from nesht.report.plots import Figure
-from nesht.report.sections import SECTIONS, Section
+from nesht.report.sections import SECTIONS as MUJOCO
+from nesht.report.sections import Section
 from nesht.report.theory import theory
 from nesht.storage import write_file
 
+SECTIONS = {**MUJOCO, "atari": atari}
 THEORY = "theory"
 """The experiment that has no training runs."""
 
