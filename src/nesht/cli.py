@@ -15,7 +15,7 @@ import tyro
 from nesht import __version__
 from nesht.commands.baselines import Baseline
 from nesht.commands.experiments import Experiment, Report
-from nesht.commands.policies import Bench, Eval, Inspect
+from nesht.commands.policies import Bench, Eval, Inspect, Watch
 from nesht.commands.runs import Resume, Train
 from nesht.commands.theory import Theory
 from nesht.config import Config, TaskOptions, check_kinds, read_options
@@ -48,6 +48,7 @@ def _parse(arguments: list[str]) -> Any:
         | Annotated[Resume, tyro.conf.subcommand("resume")]
         | Annotated[Eval, tyro.conf.subcommand("eval")]
         | Annotated[Inspect, tyro.conf.subcommand("inspect")]
+        | Annotated[Watch, tyro.conf.subcommand("watch")]
         | Annotated[Bench, tyro.conf.subcommand("bench")]
         | Annotated[Experiment, tyro.conf.subcommand("experiment")]
         | Annotated[Report, tyro.conf.subcommand("report")]

@@ -1,4 +1,4 @@
-"""`nesht eval`, `nesht inspect` and `nesht bench`."""
+"""`nesht eval`, `nesht inspect`, `nesht watch` and `nesht bench`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Eval:
     """The same seed gives the same episodes."""
     threads: int = 0
     """Threads; 0 is one per core."""
-    engine: Literal["auto", "fused", "batch", "gym"] = "auto"
+    engine: Literal["auto", "fused", "batch", "gym", "atari"] = "auto"
     """Where episodes run."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the fused engine runs."""
@@ -86,20 +86,27 @@ class Inspect:
     def execute(self) -> None:
         """Print the report of every policy found."""
         from nesht.baselines.inputs import find_models
+        from nesht.policies.convolution import ConvNet
         from nesht.policies.saved import load_policy
         from nesht.report.features import feature_report
         from nesht.report.figure import draw_run
+        from nesht.report.screen import print_screen, screen_report
         from nesht.report.table import print_features
 
         if models := find_models(self.path):
             self._rivals(models)
             return
         paths = _policies(self.path)
-        reports = {str(path): feature_report(load_policy(path)) for path in paths}
+        policies = {str(path): load_policy(path) for path in paths}
+        screens = {path: screen_report(each) for path, each in policies.items() if isinstance(each.network, ConvNet)}
+        features = {path: feature_report(each) for path, each in policies.items() if path not in screens}
         if self.json:
-            print(json.dumps({path: report.as_dict() for path, report in reports.items()}, indent=2))
+            plain = {path: report.as_dict() for path, report in features.items()}
+            print(json.dumps({**screens, **plain}, indent=2))
         else:
-            for path, report in reports.items():
+            for path, numbers in screens.items():
+                print_screen(path, numbers)
+            for path, report in features.items():
                 print_features(path, report)
         if self.figure is not None:
             if not all(path.is_dir() for path in paths):
@@ -119,6 +126,30 @@ class Inspect:
             return
         for model, each in found.items():
             print_connections(model, each)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Write an animated picture of an episode: nesht watch runs/hopper --out hopper.gif."""
+
+    path: tyro.conf.Positional[Path]
+    """A run folder or a policy file."""
+    out: Path = Path("episode.gif")
+    """The picture: .gif, .webp or .png."""
+    seed: int = 0
+    """The same seed gives the same episode: the first one of `nesht eval`."""
+    steps: int = 1000
+    """Stop after this many steps."""
+    every: int = 2
+    """Show every so many-th step."""
+
+    def execute(self) -> None:
+        """Write the picture and say what happened."""
+        from nesht.policies.saved import load_policy
+        from nesht.report.watch import watch
+
+        score, steps = watch(load_policy(_policies(self.path)[0]), self.out, self.seed, self.steps, self.every)
+        print(f"score {score:.1f} in {steps} steps; written to {self.out}")
 
 
 @dataclass(frozen=True)

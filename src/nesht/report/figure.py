@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from nesht.errors import UserError
+from nesht.policies.convolution import ConvNet
 from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
+from nesht.report.screen import draw_saliency
 
 REAL, NOISE, LINE = "#1b7f79", "#d1495b", "#1b3a57"
 
@@ -34,7 +36,11 @@ def draw_run(folders: list[Path], out: Path) -> None:
         raise UserError("pictures need `pip install 'nesht[plot]'`.") from None
     figure, (curve, bars) = plt.subplots(1, 2, figsize=(11, 4.6), width_ratios=[1.5, 1], layout="constrained")
     _draw_curves(curve, folders)
-    _draw_features(bars, folders[0])
+    policy = load_policy(folders[0])
+    if isinstance(policy.network, ConvNet):
+        draw_saliency(bars, policy)
+    else:
+        _draw_features(bars, folders[0])
     try:
         figure.savefig(out, dpi=150)
     except (OSError, ValueError) as error:

@@ -33,8 +33,10 @@ class Game:
         """The most steps that an episode waits before it begins."""
         return self.options.noop_max // self.options.frame_skip
 
-    def make(self, games: int, threads: int, steps: int | None) -> Any:
-        """Return ALE's vector environment; `steps` ends a game early. Rewards are raw, and no life is an episode.
+    def make(self, games: int, threads: int, steps: int | None, television: bool = False) -> Any:
+        """Return ALE's vector environment; `steps` ends a game early. Rewards are raw.
+
+        On a `television` it looks as it was meant to: in colour, full size, one frame at a time.
 
         No game waits by itself: an engine waits, by the key, so that a game need not be loaded afresh to be seeded.
         """
@@ -48,9 +50,10 @@ class Game:
             num_threads=threads,
             max_num_frames_per_episode=frames,
             repeat_action_probability=options.sticky,
-            img_height=options.screen[0],
-            img_width=options.screen[1],
-            stack_num=options.frame_stack,
+            img_height=210 if television else options.screen[0],
+            img_width=160 if television else options.screen[1],
+            grayscale=not television,
+            stack_num=1 if television else options.frame_stack,
             frameskip=options.frame_skip,
             noop_max=0,
             episodic_life=options.life_ends,

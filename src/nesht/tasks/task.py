@@ -98,21 +98,21 @@ class Task:
         height, width = self.game.options.screen
         return ConvNet(height, width, self.game.options.frame_stack, self.game.outputs)
 
-    def make_base(self) -> gymnasium.Env[Any, Any]:
+    def make_base(self, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
         """Make the environment with its time limit, without distractors or mask."""
         if not isinstance(self.env, str):
             env = self.env()
         elif (factory := _imported(self.env)) is not None:
             env = factory()
         else:
-            return _make(self.env, self.max_episode_steps)
+            return _make(self.env, self.max_episode_steps, render_mode)
         if not isinstance(env, gymnasium.Env):
             raise UserError(f"{self.name} returned {type(env).__name__}, not a gymnasium.Env.")
         return gymnasium.wrappers.TimeLimit(env, self.max_episode_steps) if self.max_episode_steps else env
 
-    def make(self) -> gymnasium.Env[Any, Any]:
-        """Make the whole task as a Gymnasium environment."""
-        env = self.make_base()
+    def make(self, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
+        """Make the whole task as a Gymnasium environment (how a factory's environment renders is its own affair)."""
+        env = self.make_base(render_mode)
         if self.distractors.count(self.n_real):
             env = NoiseFeatures(env, self.distractors.ratio)
         return env if self.mask.keeps_all else MaskReward(env, self.mask.keep, self.mask.every)
@@ -167,12 +167,13 @@ def _imported(name: str) -> Factory | None:
     return found if callable(found) else None
 
 
-def _make(name: str, max_episode_steps: int | None) -> gymnasium.Env[Any, Any]:
+def _make(name: str, max_episode_steps: int | None, render_mode: str | None) -> gymnasium.Env[Any, Any]:
     try:
         with quiet_mujoco(), warnings.catch_warnings():
             # Gymnasium calls v4 out of date; it is what the paper's numbers are about.
             warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
-            return gymnasium.make(name, max_episode_steps=max_episode_steps, disable_env_checker=True)
+            looks = {} if render_mode is None else {"render_mode": render_mode}
+            return gymnasium.make(name, max_episode_steps=max_episode_steps, disable_env_checker=True, **looks)
     except gymnasium.error.UnregisteredEnv as error:
         hint = near_matches(name, gymnasium.registry)
         raise UserError(f"unknown environment {name!r}.{hint} `--env module:function` names a factory.") from error
