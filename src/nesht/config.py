@@ -53,6 +53,8 @@ class PolicyOptions:
     """Whether layers have a bias."""
     normalise: bool = False
     """Give features zero mean and unit variance, by running moments, before the policy sees them."""
+    virtual_batch_norm: bool = False
+    """Atari: normalise both convolutions of every member by what they give on a fixed batch of screens."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,8 @@ class Config:
     def sections(self) -> dict[str, dict[str, Any]]:
         """Return the options as plain values, by section, without those that are None; the env as text."""
         plain = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        if not is_atari(self.task.env):
+            del plain["policy"]["virtual_batch_norm"]
         return {**plain, "task": plain_task(self.task)}
 
     def identity(self) -> dict[str, Any]:

@@ -57,6 +57,23 @@ def test_features_are_the_inputs_of_the_readout() -> None:
     assert np.array_equal(np.sort(units.ravel()), np.arange(readout.start, readout.stop))
 
 
+def test_a_normalised_network_has_mean_0_and_variance_1_on_its_screens() -> None:
+    net = ConvNet(60, 52, 2, 3, batch_norm=True)
+    (parameters,), _ = example(net, 1)
+    _, screens = example(net, 5)
+    made = net.normalised(parameters, screens)
+    w1, b1, w2, b2, *_ = (torch.tensor(block.of(made[None])[0]) for block in net.blocks)
+    x = torch.tensor(screens).double() / 255
+    biases = [torch.tensor(net.blocks[i].of(parameters[None])[0]) for i in (1, 3)]
+    for weight, bias, own, stride in ((w1, b1, biases[0], 4), (w2, b2, biases[1], 2)):
+        x = torch.nn.functional.conv2d(x, weight, bias, stride=stride)
+        np.testing.assert_allclose(x.mean(dim=(0, 2, 3)), own, atol=1e-4)
+        np.testing.assert_allclose(x.std(dim=(0, 2, 3), correction=0), 1, rtol=1e-4)
+        x = torch.relu(x)
+    readout = net.blocks[4]
+    assert np.array_equal(made[readout.start :], parameters[readout.start :])
+
+
 def test_a_screen_can_be_too_small() -> None:
     with pytest.raises(UserError, match="at least 20 x 20"):
         ConvNet(19, 84, 4, 6)

@@ -98,7 +98,7 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     task = make_task(config.task)
     plain = replace(task, mask=RewardMask())  # every reward counts in an evaluation
     diary = Diary(config, out)
-    env: Any = DummyVecEnv([lambda: _single(task)])
+    env: Any = DummyVecEnv([lambda: _single(task)] * config.settings.get("n_envs", 1))
     if config.settings["normalise"]:
         env = VecNormalize(env, gamma=config.settings["gamma"])
     model = make_model(config.algorithm, env, config.settings, config.seed, config.device)
@@ -157,6 +157,8 @@ def _single(task: Task) -> Any:
     """Make a task's environment with observations in single precision: replay buffers hold a million of them."""
     from gymnasium.wrappers import DtypeObservation
 
+    if task.game is not None:  # screens stay bytes
+        return task.make()
     with warnings.catch_warnings():  # of single precision, and of newer environments
         warnings.simplefilter("ignore")
         return DtypeObservation(task.make(), np.float32)

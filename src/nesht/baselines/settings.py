@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from nesht.config import is_atari
 from nesht.errors import UserError, near_matches
 
 Settings = dict[str, Any]
@@ -90,6 +91,45 @@ SETTINGS: dict[str, Settings] = {
 }
 """By the name on the command line."""
 
+GAMES: dict[str, Settings] = {
+    "a2c": {
+        "n_envs": 16,
+        "learning_rate": 7e-4,
+        "n_steps": 5,
+        "gamma": 0.99,
+        "gae_lambda": 1.0,
+        "ent_coef": 0.01,
+        "vf_coef": 0.25,
+        "net_arch": [],
+        "normalise": False,
+    },
+    "ppo": {
+        "n_envs": 8,
+        "learning_rate": 2.5e-4,
+        "n_steps": 128,
+        "batch_size": 256,
+        "n_epochs": 4,
+        "gamma": 0.99,
+        "gae_lambda": 0.95,
+        "clip_range": 0.1,
+        "ent_coef": 0.01,
+        "vf_coef": 0.5,
+        "net_arch": [],
+        "normalise": False,
+    },
+}
+"""Those for Atari games, with stable-baselines3's own network for screens; several games are played at once."""
+
+
+def settings_for(name: str, env: Any) -> Settings:
+    """Return the settings of an algorithm on an environment."""
+    if not is_atari(env):
+        return SETTINGS[name]
+    if name not in GAMES:
+        raise UserError(f"{name} cannot play games; use one of {', '.join(GAMES)}.")
+    return GAMES[name]
+
+
 WHERE = {
     "td3": "stable_baselines3:TD3",
     "ddpg": "stable_baselines3:DDPG",
@@ -114,9 +154,9 @@ def check(name: str) -> None:
         raise UserError("baselines need `pip install 'nesht[baselines]'`.")
 
 
-def changed(name: str, changes: list[str]) -> Settings:
-    """Return the settings of an algorithm with some changed, each written `name=value`."""
-    settings = dict(SETTINGS[name])
+def changed(name: str, changes: list[str], env: Any = "") -> Settings:
+    """Return the settings of an algorithm on an environment with some changed, each written `name=value`."""
+    settings = dict(settings_for(name, env))
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or key not in settings:
@@ -139,7 +179,7 @@ def make_model(name: str, env: Any, settings: Settings, seed: int, device: str) 
     from stable_baselines3.common.noise import NormalActionNoise
 
     module, _, attribute = WHERE[name].partition(":")
-    options = {key: value for key, value in settings.items() if key != "normalise"}
+    options = {key: value for key, value in settings.items() if key not in ("normalise", "n_envs")}
     policy: dict[str, Any] = {"net_arch": options.pop("net_arch")}
     if "weight_decay" in options:
         policy["optimizer_kwargs"] = {"weight_decay": options.pop("weight_decay")}
@@ -147,4 +187,5 @@ def make_model(name: str, env: Any, settings: Settings, seed: int, device: str) 
         width = options.pop("action_noise") * np.ones(env.action_space.shape)
         options["action_noise"] = NormalActionNoise(np.zeros_like(width), width)
     algorithm = getattr(import_module(module), attribute)
-    return algorithm("MlpPolicy", env, policy_kwargs=policy, seed=seed, device=device, **options)
+    network = "CnnPolicy" if len(env.observation_space.shape) == 3 else "MlpPolicy"
+    return algorithm(network, env, policy_kwargs=policy, seed=seed, device=device, **options)

@@ -47,7 +47,7 @@ class Baseline:
         from nesht.baselines.run import CONFIG, SUMMARY, BaselineConfig
         from nesht.baselines.settings import changed
 
-        settings, seeds = changed(self.algorithm, list(self.settings)), parse_seeds(self.seeds)
+        settings, seeds = changed(self.algorithm, list(self.settings), self.task.env), parse_seeds(self.seeds)
         out = self.out or Path("runs") / f"{self.algorithm}-{self.task.env}-x{self.task.noise_ratio:g}"
         jobs = []
         for seed in seeds:

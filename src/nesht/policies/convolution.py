@@ -72,6 +72,8 @@ class ConvNet:
     width: int
     frames: int
     outputs: int
+    batch_norm: bool = False
+    """Whether parameters stand for what `normalised` makes of them."""
 
     discrete = True
 
@@ -156,6 +158,26 @@ class ConvNet:
                 x = _tiles(x, self.layers[1])
         flat = x.reshape(len(x), self.inputs, 1)
         return np.asarray(np.matmul(weights.readout, flat)[:, :, 0] + weights.bias)
+
+    def normalised(self, parameters: np.ndarray, screens: np.ndarray) -> np.ndarray:
+        """Return (d,) parameters whose convolutions have mean 0 and variance 1 on some screens, before their biases.
+
+        This is virtual batch normalisation (Salimans et al., 2017): a normalised network is a network.
+        """
+        found = parameters.copy()
+        x = _byte_tiles(screens, self.layers[0])
+        for number, layer in enumerate(self.layers):
+            weight, bias = self.blocks[2 * number], self.blocks[2 * number + 1]
+            raw = self.weights(found[None]).tiles[number]
+            products = _add_quarters(np.matmul(x, raw), layer).reshape(-1, layer.filters).astype(np.float64)
+            mean, std = products.mean(axis=0), products.std(axis=0) + 1e-8
+            found[weight.start : weight.stop] /= np.repeat(std, (weight.stop - weight.start) // layer.filters)
+            found[bias.start : bias.stop] -= mean / std
+            if number == 0:
+                made = self.weights(found[None])
+                x = _add_quarters(np.matmul(x, made.tiles[0]), layer) + made.shifts[0]
+                x = _tiles(np.maximum(x, 0), self.layers[1])
+        return found
 
     def act(self, weights: Weights, screens: np.ndarray) -> np.ndarray:
         """Return the actions, (members,)."""

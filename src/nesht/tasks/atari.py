@@ -8,6 +8,10 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+import gymnasium
+import numpy as np
+
+from nesht import keys
 from nesht.config import TaskOptions
 from nesht.errors import UserError, near_matches
 
@@ -61,6 +65,26 @@ class Game:
             use_fire_reset=False,
         )
 
+    def environment(self, steps: int | None, render_mode: str | None) -> gymnasium.Env[Any, Any]:
+        """Return one game with Gymnasium's wrappers: the same screens, for everyone else's agents."""
+        import ale_py
+        from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, TimeLimit
+
+        gymnasium.register_envs(ale_py)
+        options = self.options
+        env = gymnasium.make(
+            str(options.env), frameskip=1, repeat_action_probability=options.sticky, render_mode=render_mode
+        )
+        env = AtariPreprocessing(
+            env,
+            noop_max=options.noop_max,
+            frame_skip=options.frame_skip,
+            screen_size=(options.screen[1], options.screen[0]),
+            terminal_on_life_loss=options.life_ends,
+        )
+        env = FrameStackObservation(env, options.frame_stack, padding_type="zero")
+        return TimeLimit(env, steps) if steps is not None else env
+
 
 def find_game(options: TaskOptions) -> Game:
     """Return the game of an env like `ALE/NameThisGame-v5`; raises UserError with one sentence about what is wrong."""
@@ -90,6 +114,21 @@ def find_game(options: TaskOptions) -> Game:
         if not fine:
             raise UserError(sentence)
     return Game(known[match[1]], options)
+
+
+@cache
+def reference_screens(game: Game, screens: int = 128, apart: int = 8) -> np.ndarray:
+    """Return screens of random play, always the same: what virtual batch normalisation goes by."""
+    env = game.make(1, 1, None)
+    seen, _ = env.reset()
+    rng = keys.generator(0, keys.Stream.RESET)
+    found = []
+    for step in range(screens * apart):
+        seen, _, _, _, _ = env.step(rng.integers(game.outputs, size=1))
+        if step % apart == 0:
+            found.append(seen[0].copy())
+    env.close()
+    return np.stack(found)
 
 
 @cache

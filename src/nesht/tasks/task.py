@@ -92,14 +92,16 @@ class Task:
         """Whether an action is the index of the largest output."""
         return self.spaces[2] is not None
 
-    def screen_policy(self) -> ConvNet:
+    def screen_policy(self, batch_norm: bool = False) -> ConvNet:
         """Return the policy for a game's screens."""
         assert self.game is not None
         height, width = self.game.options.screen
-        return ConvNet(height, width, self.game.options.frame_stack, self.game.outputs)
+        return ConvNet(height, width, self.game.options.frame_stack, self.game.outputs, batch_norm)
 
     def make_base(self, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
         """Make the environment with its time limit, without distractors or mask."""
+        if self.game is not None:
+            return self.game.environment(self.max_episode_steps, render_mode)
         if not isinstance(self.env, str):
             env = self.env()
         elif (factory := _imported(self.env)) is not None:

@@ -10,9 +10,11 @@ import numpy as np
 
 from nesht import keys
 from nesht.engines import Engine, Episodes, Outcomes
+from nesht.policies.convolution import ConvNet
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.saved import Policy
 from nesht.strategy import Population, State, Told
+from nesht.tasks.atari import reference_screens
 from nesht.training.setup import Setup
 
 RECENT = 10
@@ -89,7 +91,12 @@ class Fleet:
         final = setup.strategy.finish(self.state, progress(self, setup))
         moments = Moments(self.moments.count[run], self.moments.mean[run], self.moments.m2[run])
         task = {**setup.config.sections()["task"], "n_real": setup.task.n_real}
-        return Policy(setup.policy, final.theta[run], moments, _normalises(setup, run), setup.task.feature_names, task)
+        shape, parameters = setup.policy, final.theta[run]
+        if isinstance(shape, ConvNet) and shape.batch_norm:
+            assert setup.task.game is not None
+            parameters = shape.normalised(parameters, reference_screens(setup.task.game))
+            shape = replace(shape, batch_norm=False)
+        return Policy(shape, parameters, moments, _normalises(setup, run), setup.task.feature_names, task)
 
 
 def progress(fleet: Fleet, setup: Setup) -> np.ndarray:

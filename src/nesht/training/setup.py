@@ -111,7 +111,9 @@ def build(config: Config) -> Setup:
     if task.game is not None:
         if options.hidden or options.normalise or not options.bias:
             raise UserError("the policy of a game is always the same network; leave out hidden, normalise and bias.")
-        policy = task.screen_policy()
+        policy = task.screen_policy(options.virtual_batch_norm)
+    elif options.virtual_batch_norm:
+        raise UserError("virtual_batch_norm is for Atari games; features have normalise.")
     else:
         policy = Network(len(task.feature_names), task.outputs, options.hidden, options.bias, task.discrete)
     budget = _budget(config)

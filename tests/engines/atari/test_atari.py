@@ -142,6 +142,17 @@ def test_a_short_run_is_trained_saved_and_evaluated(tmp_path: Any) -> None:
     assert evaluate_policy(loaded, episodes=2).scores.shape == (2,)
 
 
+def test_with_virtual_batch_norm_the_saved_policy_plays_what_was_scored() -> None:
+    options = {"env": "ALE/Qbert-v5", "n": 2, "generations": 1, "max_episode_steps": 30, "eval_episodes": 1}
+    result = nesht.train(**options, virtual_batch_norm=True, threads=1, progress=False)
+    network = result.policy.network
+    assert isinstance(network, ConvNet)
+    assert not network.batch_norm
+    plain = nesht.train(**options, threads=1, progress=False).policy
+    assert not np.array_equal(plain.parameters[:100], result.policy.parameters[:100])
+    assert evaluate_policy(result.policy, episodes=1).scores.shape == (1,)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -153,6 +164,7 @@ def test_a_short_run_is_trained_saved_and_evaluated(tmp_path: Any) -> None:
         ({"env": "ALE/Qbert-v5", "reward_keep": 0.1}, "cannot be masked"),
         ({"env": "ALE/Qbert-v5", "hidden": (8,)}, "always the same network"),
         ({"env": "ALE/Qbert-v5", "engine": "batch"}, "use --engine atari"),
+        ({"env": "Hopper-v4", "virtual_batch_norm": True}, "is for Atari games"),
         ({"env": "Hopper-v4", "engine": "atari"}, "cannot run Hopper-v4"),
         ({"env": "Hopper-v4", "preset": "reference"}, "plays Atari games only"),
     ],

@@ -21,7 +21,7 @@ from nesht import keys
 from nesht.engines.atari.screens import Networks, make_networks
 from nesht.engines.episodes import Engine, Episodes, Outcomes
 from nesht.policies.convolution import ConvNet
-from nesht.tasks.atari import Game
+from nesht.tasks.atari import Game, reference_screens
 from nesht.tasks.task import Task
 
 GAMES = 8
@@ -135,7 +135,10 @@ class _Worker:
         if episode < 0:
             return 0
         assert self._networks is not None
-        self._networks.put(game, episodes.parameters(episode))
+        parameters = episodes.parameters(episode)
+        if self._policy.batch_norm:
+            parameters = self._policy.normalised(parameters, reference_screens(self._game))
+        self._networks.put(game, parameters)
         rng = keys.generator(episodes.seed(episode), keys.Stream.WAIT)
         return int(rng.integers(self._game.waits + 1))
 
