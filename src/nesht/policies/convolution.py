@@ -60,6 +60,12 @@ class Weights(NamedTuple):
     bias: np.ndarray
     """(members, actions)."""
 
+    def one(self, member: int) -> Weights:
+        """Return those of one member, without a copy."""
+        here = slice(member, member + 1)
+        tiles, shifts = ((pair[0][here], pair[1][here]) for pair in (self.tiles, self.shifts))
+        return Weights(tiles, shifts, self.readout[here], self.bias[here])
+
 
 @dataclass(frozen=True)
 class ConvNet:

@@ -1,10 +1,13 @@
 """The `atari` engine: games in ALE's native vector environment, whole screens through a small network.
 
-A worker is a thread with some games: it lets the networks look at all of them, steps them all, and gives a finished
-game to the next episode. Workers share a list of episodes and nothing else, so while one emulates another may be in the
-networks. An episode depends on its key alone. Loading a cartridge is what makes ALE take a seed, and takes as long as
-two hundred steps; a game that is only reset begins always the same, so the engine itself waits for as many steps as the
-key says. Only sticky actions need ALE's own random numbers, and the seed.
+A worker is a thread with some games: it lets the networks look at all of them, steps them side by side, and gives a
+finished game to the next episode. Workers share a list of episodes and nothing else, so while one emulates another may
+be in the networks. Each game is a vector environment of one: a game without an episode then costs nothing, which counts
+when the last episodes of a generation are long.
+
+An episode depends on its key alone. Loading a cartridge is what makes ALE take a seed, and takes as long as two hundred
+steps; a game that is only reset begins always the same, so the engine itself waits for as many steps as the key says.
+Only sticky actions need ALE's own random numbers, and the seed.
 """
 
 from __future__ import annotations
@@ -44,17 +47,17 @@ class AtariEngine(Engine):
     def __init__(self, task: Task, policy: ConvNet, threads: int = 1, device: str = "cpu", slots: int | None = None):
         assert task.game is not None
         # On a GPU two workers take turns: one half of the games is emulated while the other is in the networks.
-        workers, cores = (threads, 1) if device == "cpu" else (2, max(1, threads // 2))
+        workers = threads if device == "cpu" else 2
         games = max(1, -(-(slots or workers * (GAMES if device == "cpu" else ON_GPU)) // workers))
-        self._workers = [_Worker(task, task.game, policy, games, cores, device) for _ in range(workers)]
+        self._workers = [_Worker(task, task.game, policy, games, device) for _ in range(workers)]
         self._pool = ThreadPoolExecutor(workers, "nesht-atari")
 
     def run(self, episodes: Episodes) -> Outcomes:
         """Play all episodes."""
         outcomes = Outcomes.empty(len(episodes), 0)
-        share, most = _Share(len(episodes)), -(-len(episodes) // len(self._workers))
+        share = _Share(len(episodes))
         with threadpool_limits(1, "blas"):  # the workers are the threads; and a product's bits must not depend on them
-            futures = [self._pool.submit(worker.run, episodes, share, outcomes, most) for worker in self._workers]
+            futures = [self._pool.submit(worker.run, episodes, share, outcomes) for worker in self._workers]
             try:
                 for future in futures:
                     future.result()
@@ -94,68 +97,61 @@ class _Share:
 class _Worker:
     """Some games and the thread that plays them."""
 
-    def __init__(self, task: Task, game: Game, policy: ConvNet, games: int, cores: int, device: str):
-        self._task, self._game, self._policy, self._games, self._cores = task, game, policy, games, cores
-        self._device = device
-        self._env: Any = None
+    def __init__(self, task: Task, game: Game, policy: ConvNet, games: int, device: str):
+        self._task, self._game, self._policy, self._games, self._device = task, game, policy, games, device
+        self._envs: list[Any] = []
         self._networks: Networks | None = None
 
-    def run(self, episodes: Episodes, share: _Share, outcomes: Outcomes, most: int) -> None:
-        """Play episodes until there are no more; with `most` or fewer games, if this is the first time."""
-        if self._env is None:
-            self._games = min(self._games, most)
-            self._env = self._game.make(self._games, self._cores, self._task.max_episode_steps)
+    def run(self, episodes: Episodes, share: _Share, outcomes: Outcomes) -> None:
+        """Play episodes until there are no more."""
+        if self._networks is None:
             self._networks = make_networks(self._policy, self._games, self._device)
-            self._env.reset()
-        games = self._games
+        options, games = self._game.options, self._games
         playing = np.full(games, -1)
         waiting, steps, score = np.zeros(games, np.int64), np.zeros(games, np.int64), np.zeros(games)
-        limit = self._task.max_episode_steps or np.inf
-        over, screens = np.ones(games, bool), None
-        while True:
+        screens = np.zeros((games, options.frame_stack, *options.screen), np.uint8)
+        over = np.ones(games, bool)
+        while not share.stopped:
             for i in np.flatnonzero(over):
-                playing[i] = share.take()
-                waiting[i], steps[i], score[i] = self._begin(episodes, int(i), int(playing[i])), 0, 0.0
-            if (playing < 0).all() or share.stopped:
+                if (episode := share.take()) >= 0:
+                    screens[i], waiting[i] = self._begin(episodes, int(i), episode)
+                playing[i], steps[i], score[i] = episode, 0, 0.0
+            active = np.flatnonzero(playing >= 0)
+            if not len(active):
                 return
-            screens = self._reset(episodes, playing, over, screens)
-            assert self._networks is not None
-            actions = np.where(waiting > 0, 0, self._networks.act(screens))
-            screens, rewards, ended, cut, _ = self._env.step(actions)
-            counts = waiting == 0
-            waiting -= ~counts
-            steps += counts
-            score += np.where(counts, rewards, 0)
-            over = (playing >= 0) & (ended | cut | (steps >= limit))
-            outcomes.fitness[playing[over]] = outcomes.score[playing[over]] = score[over]
-            outcomes.steps[playing[over]] = steps[over]
+            actions = np.where(waiting > 0, 0, self._networks.act(screens, active))
+            for i in active:  # all games are emulated side by side, each by a thread of its own
+                self._envs[i].send(actions[i : i + 1])
+            over = np.zeros(games, bool)
+            for i in active:
+                screen, reward, ended, cut, _ = self._envs[i].recv()
+                screens[i] = screen[0]
+                if waiting[i]:
+                    waiting[i] -= 1
+                else:
+                    steps[i], score[i] = steps[i] + 1, score[i] + reward[0]
+                over[i] = ended[0] or cut[0] or steps[i] == self._task.max_episode_steps
+            done = playing[over]
+            outcomes.fitness[done] = outcomes.score[done] = score[over]
+            outcomes.steps[done] = steps[over]
 
-    def _begin(self, episodes: Episodes, game: int, episode: int) -> int:
-        """Load the network of an episode; returns how many steps to wait."""
-        if episode < 0:
-            return 0
+    def _begin(self, episodes: Episodes, game: int, episode: int) -> tuple[np.ndarray, int]:
+        """Begin an episode in a game; returns its screens and how many steps to wait."""
         assert self._networks is not None
-        parameters = episodes.parameters(episode)
+        parameters, seed = episodes.parameters(episode), episodes.seed(episode)
         if self._policy.batch_norm:
             parameters = self._policy.normalised(parameters, reference_screens(self._game))
         self._networks.put(game, parameters)
-        rng = keys.generator(episodes.seed(episode), keys.Stream.WAIT)
-        return int(rng.integers(self._game.waits + 1))
-
-    def _reset(self, episodes: Episodes, playing: np.ndarray, over: np.ndarray, screens: Any) -> np.ndarray:
-        """Begin the games that are over, where there is an episode for them; returns all screens."""
-        fresh = over & (playing >= 0)
-        if not fresh.any():
-            return np.asarray(screens)
+        while len(self._envs) <= game:
+            self._envs.append(self._game.make(1, 1, self._task.max_episode_steps))
         seeds = None
         if self._game.options.sticky:
-            episode_seeds = [episodes.seed(int(i)) for i in playing[fresh]]
-            seeds = np.array([keys.generator(seed, keys.Stream.RESET).integers(2**31) for seed in episode_seeds])
-        screens, _ = self._env.reset(seed=seeds, options={"reset_mask": fresh})
-        return np.asarray(screens)
+            seeds = np.array([keys.generator(seed, keys.Stream.RESET).integers(2**31)])
+        screens, _ = self._envs[game].reset(seed=seeds)
+        return screens[0], int(keys.generator(seed, keys.Stream.WAIT).integers(self._game.waits + 1))
 
     def close(self) -> None:
         """End the games."""
-        if self._env is not None:
-            self._env.close()
-            self._env = None
+        for env in self._envs:
+            env.close()
+        self._envs = []

@@ -17,8 +17,8 @@ class Networks(Protocol):
         """Give a game another network."""
         ...
 
-    def act(self, screens: np.ndarray) -> np.ndarray:
-        """Return the action of every game."""
+    def act(self, screens: np.ndarray, active: np.ndarray) -> np.ndarray:
+        """Return the action of every game; those of games that are not active mean nothing."""
         ...
 
 
@@ -38,9 +38,14 @@ class OnCpu:
         """See `Networks.put`."""
         _copy(self._weights, game, self._policy.weights(parameters[None]))
 
-    def act(self, screens: np.ndarray) -> np.ndarray:
+    def act(self, screens: np.ndarray, active: np.ndarray) -> np.ndarray:
         """See `Networks.act`."""
-        return self._policy.act(self._weights, screens)
+        if len(active) == len(screens):
+            return self._policy.act(self._weights, screens)
+        actions = np.zeros(len(screens), np.int64)
+        for i in active:
+            actions[i] = self._policy.act(self._weights.one(i), screens[i : i + 1])[0]
+        return actions
 
 
 def _copy(ours: Weights, game: int, theirs: Weights) -> None:
@@ -84,8 +89,8 @@ class OnGpu:
             for mine, array in zip(_arrays(self._weights), _arrays(new), strict=True):
                 mine[game] = self._torch.as_tensor(array[0]).to(self._device)
 
-    def act(self, screens: np.ndarray) -> np.ndarray:
-        """See `Networks.act`."""
+    def act(self, screens: np.ndarray, active: np.ndarray) -> np.ndarray:
+        """See `Networks.act`; all look, whether active or not."""
         with self._torch.cuda.stream(self._stream), self._torch.no_grad():
             return np.asarray(self._forward(screens).argmax(dim=1).cpu().numpy())
 
