@@ -11,7 +11,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("numpy", "mujoco", "gymnasium", "torch", "stable-baselines3", "evotorch", "ray", "joblib", "warp-lang")
+PACKAGES = (
+    "numpy",
+    "mujoco",
+    "gymnasium",
+    "ale-py",
+    "torch",
+    "stable-baselines3",
+    "evotorch",
+    "ray",
+    "joblib",
+    "warp-lang",
+)
 
 
 def command() -> str:
