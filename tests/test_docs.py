@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import json
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = re.compile(r"<!-- runnable -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = [type(getattr(config.Config(), section.name)) for section in dataclasses.fields(config.Config)]
 COMMANDS = {"train": cli.Train, "resume": cli.Resume, "eval": cli.Eval, "inspect": cli.Inspect, "bench": cli.Bench}
+COMMANDS |= {"watch": cli.Watch}
 COMMANDS |= {"experiment": cli.Experiment, "report": cli.Report, "baseline": cli.Baseline, "theory": cli.Theory}
 
 
@@ -219,3 +221,14 @@ def test_public_names_are_documented() -> None:
     text = (ROOT / "docs" / "python.md").read_text()
     for name in nesht.__all__:
         assert re.search(rf"^::: nesht\.[\w.]+\.{name}$", text, re.MULTILINE), name
+
+
+def test_the_speed_of_games_is_what_was_measured() -> None:
+    page = (ROOT / "docs" / "engines" / "atari.md").read_text()
+    found = json.loads((ROOT / "results" / "atari-speed.json").read_text())
+    rows = [re.findall(r"\| ([\d.]+) \| ([\d.]+) \|$", line) for line in page.splitlines()]
+    told = [[float(number) for number in row[0]] for row in rows if row]
+    names = ("engine / emulation alone", "engine / published way", "the same in frames, with its settings")
+    for numbers, name in zip(told, names, strict=True):
+        measured = [found[game][name] for game in ("Qbert", "BattleZone")]
+        assert numbers == pytest.approx(measured, abs=0.05), name

@@ -183,3 +183,12 @@ def test_the_whole_search_runs_and_goes_on_where_it_was(tmp_path: Path, monkeypa
     tuning.tune(options, tmp_path / "out", tmp_path / "work", "b")
     assert (tmp_path / "out" / "chosen.toml").read_text() == found
     assert {entry["command"] for entry in Results.read(tmp_path / "out").about} == {"a"}
+
+
+def test_results_that_are_there_are_still_those_of_todays_settings() -> None:
+    """A new option must not make all results look as if they came from other settings."""
+    results = Results.read(Path(__file__).parents[2] / "results" / "tuning-tuned")
+    pairs = [(env, "NES") for env in ENVS]
+    trials = {pair: tuning.first_draws(*pair) for pair in pairs}
+    cells = tuning.cells(Options(), trials, {pair: list(range(tuning.DRAWN)) for pair in pairs}, tuning.SCREEN)
+    assert results.missing(cells, tuning.FIRST) == []

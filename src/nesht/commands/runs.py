@@ -23,7 +23,7 @@ class Train:
     overwrite: bool = False
     """Replace a run that is already in --out."""
     preset: Literal["tuned", "paper", "reference"] = "tuned"
-    """Options to start from: tuned (whole features with memory), or paper (the published trainer)."""
+    """Options to start from: tuned (whole features, memory), paper (the authors' trainer), reference (their code)."""
     config: Path | None = None
     """A TOML file with options, such as the config.toml of another run; it overrides the preset, flags override it."""
     options: Config = field(default_factory=Config)
