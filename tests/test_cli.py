@@ -11,6 +11,7 @@ import pytest
 
 from nesht.cli import main
 from nesht.commands.runs import parse_seeds
+from nesht.presets import TUNED_FOR
 
 QUICK = ["--env", "Hopper-v4", "--noise-ratio", "2", "--n", "8", "--generations", "2", "--eval-episodes", "2"]
 
@@ -59,7 +60,7 @@ def test_eval_and_inspect_speak_text_and_json(run: Path, capsys: pytest.CaptureF
     (report,) = json.loads(capsys.readouterr().out).values()
     assert report["n_real"] == 11
     assert report["n_distractors"] == 22
-    assert len(report["used"]) == 3  # a tenth of 33
+    assert len(report["used"]) == TUNED_FOR["Hopper"]["k"]
 
 
 def test_resume_extends_a_finished_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

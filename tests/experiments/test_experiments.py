@@ -39,7 +39,7 @@ def test_every_cell_can_be_built_and_no_two_are_the_same(name: str, preset: str)
             continue
         setup = build(each.config)
         assert setup.budget.steps == (3 if each.labels.get("change") == "three times the steps" else 1) * 10_000_000
-        assert setup.task.mask.keep == 0.1 or each.labels.get("change") == "every reward seen"
+        assert setup.task.mask.keep == 0.1 or name == "atari" or each.labels.get("change") == "every reward seen"
 
 
 def test_the_table_has_all_methods_on_all_tasks_of_the_paper() -> None:

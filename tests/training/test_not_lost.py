@@ -29,6 +29,8 @@ OPTIONS: dict[str, Any] = {
     "checkpoint_seconds": 0.0,
     "optimiser": "adam",
     "lr": 0.003,
+    "elite": 1.0,
+    "explore": 1.0,
     "beta": "linear:0.5:0.9",
 }
 SCRIPT = "import json, sys, nesht; nesht.train(out=sys.argv[1], progress=False, **json.loads(sys.argv[2]))"

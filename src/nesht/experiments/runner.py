@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from nesht import __version__
+from nesht.baselines.batched import why_not
 from nesht.baselines.many import train_baselines
 from nesht.baselines.run import BaselineConfig
 from nesht.config import Config
@@ -173,7 +174,8 @@ def _collect(
 def _engine(cell: Cell, place: Path) -> str:
     """Return what computed a run, and where."""
     if isinstance(cell.config, BaselineConfig):
-        return f"stable-baselines3 on {cell.config.device}"
+        batched = cell.config.device == "cuda" and why_not(cell.config) is None
+        return f"{'batched trainer' if batched else 'stable-baselines3'} on {cell.config.device}"
     runtime = read_config(place).runtime
     return f"{runtime.engine} on {runtime.device}"
 
