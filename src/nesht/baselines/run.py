@@ -21,7 +21,7 @@ import numpy as np
 import tomli_w
 
 from nesht.baselines.settings import Settings, make_model
-from nesht.config import TaskOptions
+from nesht.config import TaskOptions, plain_task
 from nesht.errors import UserError
 from nesht.storage import pack_arrays, write_file
 from nesht.tasks.imperfect import RewardMask
@@ -71,11 +71,14 @@ class BaselineConfig:
 
     def identity(self) -> dict[str, Any]:
         """Return all that may change a result, but for the seed: not where it is computed."""
-        return {name: value for name, value in asdict(self).items() if name not in ("seed", "device")}
+        return {name: value for name, value in self._plain().items() if name not in ("seed", "device")}
 
     def to_toml(self) -> str:
         """Return the options as a file."""
-        return tomli_w.dumps(_without_none(asdict(self)))
+        return tomli_w.dumps(_without_none(self._plain()))
+
+    def _plain(self) -> dict[str, Any]:
+        return {**asdict(self), "task": plain_task(self.task)}
 
 
 def _without_none(plain: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mujoco.batch import Batch, SimulationError
 
 from nesht import keys
 from nesht.engines.episodes import Engine, Episodes, Outcomes
+from nesht.engines.workers import wait_for
 from nesht.policies.network import Network
 from nesht.tasks.locomotion import Locomotion
 from nesht.tasks.quiet import quiet_mujoco
@@ -52,14 +53,7 @@ class BatchEngine(Engine):
         outcomes = Outcomes.empty(len(episodes), self._n_features)
         with quiet_mujoco():
             futures = [self._pool.submit(worker.run, episodes, waiting, outcomes) for worker in self._workers]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException:  # also Ctrl-C: the threads must not go on behind our back
-                waiting.stop()
-                for future in futures:
-                    future.exception()
-                raise
+            wait_for(futures, waiting.stop)
         return outcomes
 
     def close(self) -> None:

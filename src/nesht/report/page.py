@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from nesht.errors import UserError
+from nesht.experiments.catalogue import EXPERIMENTS
 from nesht.experiments.design import STEPS
 from nesht.experiments.methods import REINFORCEMENT
 from nesht.experiments.runner import Results
@@ -19,6 +20,7 @@ from nesht.report.theory import theory
 from nesht.storage import write_file
 
 SECTIONS = {**MUJOCO, "atari": atari}
+assert set(EXPERIMENTS) <= set(SECTIONS)
 THEORY = "theory"
 """The experiment that has no training runs."""
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 
 from nesht import keys
-from nesht.config import TaskOptions
 from nesht.errors import UserError
 from nesht.policies.saved import Policy
 from nesht.tasks.atari import Game
-from nesht.tasks.task import Task, make_task
+from nesht.tasks.task import Task, task_of
 
 KINDS = (".gif", ".webp", ".png")
 SIZE = 320
@@ -49,7 +47,7 @@ def watch(policy: Policy, out: Path, seed: int = 0, steps: int = 1000, every: in
 
 def last_screen(policy: Policy, steps: int = 100) -> np.ndarray:
     """Return the newest of the screens that a policy for games sees at some step of an episode, (height, width)."""
-    task = _task(policy)
+    task = task_of(policy.task)
     assert task.game is not None
     env = task.game.make(1, 1, None)
     screens, _ = env.reset()
@@ -63,14 +61,9 @@ def last_screen(policy: Policy, steps: int = 100) -> np.ndarray:
 
 def _episode(policy: Policy, seed: int) -> Iterator[tuple[np.ndarray, float]]:
     """Yield what is to be seen after each step, and its reward."""
-    task = _task(policy)
+    task = task_of(policy.task)
     key = keys.pack(seed, keys.AFTER_TRAINING, keys.EVALUATION, 0)
     return _game(policy, task, task.game, key) if task.game is not None else _environment(policy, task, key)
-
-
-def _task(policy: Policy) -> Task:
-    known = {option.name for option in fields(TaskOptions)}
-    return make_task(TaskOptions(**{name: value for name, value in policy.task.items() if name in known}))
 
 
 def _environment(policy: Policy, task: Task, key: int) -> Iterator[tuple[np.ndarray, float]]:

@@ -6,7 +6,7 @@ import importlib
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from typing import Any
 
@@ -145,6 +145,12 @@ def make_task(options: TaskOptions) -> Task:
     mask = RewardMask(options.reward_keep, options.reward_every)
     game = find_game(options) if is_atari(options.env) else None
     return Task(options.env, Distractors(options.noise_ratio), mask, options.max_episode_steps, game)
+
+
+def task_of(plain: dict[str, Any]) -> Task:
+    """Make the task that a policy file describes, among other things."""
+    known = {option.name for option in fields(TaskOptions)}
+    return make_task(TaskOptions(**{name: value for name, value in plain.items() if name in known}))
 
 
 @cache

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from types import TracebackType
 
 import numpy as np
 
 from nesht import keys
-from nesht.config import RuntimeOptions, TaskOptions
+from nesht.config import RuntimeOptions
 from nesht.engines import Episodes, make_engine
 from nesht.policies.moments import Normaliser
 from nesht.policies.saved import Policy
 from nesht.policies.shape import Shape
 from nesht.strategy import Population
 from nesht.strategy.shaping import worst_if_not_finite
-from nesht.tasks.task import Task, make_task
+from nesht.tasks.task import Task, task_of
 from nesht.theory.variance import Spread, episode_spread
 
 
@@ -59,8 +58,7 @@ def policy_spread(
     runtime: RuntimeOptions | None = None,
 ) -> Spread:
     """Return how returns scatter around a saved policy on its task, as training sees them: estimates of B and C."""
-    known = {option.name for option in fields(TaskOptions)}
-    task = make_task(TaskOptions(**{name: value for name, value in policy.task.items() if name in known}))
+    task = task_of(policy.task)
     normaliser = Normaliser.of(policy.moments) if policy.normalise else None
     with TaskReturns(task, policy.network, runtime, normaliser) as returns:
         return episode_spread(returns, policy.parameters, sigma, members, rollouts, seed, returns.source)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from nesht import keys
-from nesht.config import RuntimeOptions, TaskOptions
+from nesht.config import RuntimeOptions
 from nesht.engines import Episodes, make_engine
 from nesht.errors import UserError
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.saved import Policy
 from nesht.strategy import Population
-from nesht.tasks.task import make_task
+from nesht.tasks.task import task_of
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ def evaluate_policy(
     """Run a policy on the task it was trained on; the same seed gives the same episodes."""
     if episodes < 1:
         raise UserError(f"episodes must be at least 1, got {episodes}.")
-    known = {option.name for option in fields(TaskOptions)}
-    task = make_task(TaskOptions(**{name: value for name, value in policy.task.items() if name in known}))
+    task = task_of(policy.task)
     if task.feature_names != policy.feature_names:
         raise UserError(f"{task.name} has other features now than when this policy was trained.")
     moments = Moments(*(array[None] for array in (policy.moments.count, policy.moments.mean, policy.moments.m2)))

@@ -72,9 +72,8 @@ class Learner(ABC):
     def update(self, batch: Batch, draws: Draws, policy: bool) -> Losses:
         """Learn from a batch; the actor only where `policy` says so."""
 
-    def rewire(self, draws: Draws) -> None:
-        """Change what the networks are connected to."""
-        raise NotImplementedError
+    def rewire(self, draws: Draws) -> None:  # noqa: B027
+        """Change what the networks are connected to; those of most learners stay as they are."""
 
     def values(self, critic: Layers, seen: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """Return what critics think, [critics, runs, rows]; `critic` may be the first ones of all runs alone."""

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from nesht import keys
 from nesht.engines.atari.screens import Networks, make_networks
 from nesht.engines.episodes import Engine, Episodes, Outcomes
+from nesht.engines.workers import wait_for
 from nesht.policies.convolution import ConvNet
 from nesht.tasks.atari import Game, reference_screens
 from nesht.tasks.task import Task
@@ -58,14 +59,7 @@ class AtariEngine(Engine):
         share = _Share(len(episodes))
         with threadpool_limits(1, "blas"):  # the workers are the threads; and a product's bits must not depend on them
             futures = [self._pool.submit(worker.run, episodes, share, outcomes) for worker in self._workers]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException:  # also Ctrl-C: nothing may go on behind our back
-                share.stop()
-                for future in futures:
-                    future.exception()
-                raise
+            wait_for(futures, share.stop)
         return outcomes
 
     def close(self) -> None:
