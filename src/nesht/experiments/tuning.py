@@ -8,12 +8,13 @@ For every method and environment, on its own:
    (with ours: `results/leads.csv`) and is given to every method.
 2. ROUNDS times, CHILDREN more are made, each from one of the PARENTS best so far by drawing CHANGES of its settings
    again, and run in the same way.
-3. The FINALISTS with the best mean score run with the SECOND seeds at all ratios; the best of them is chosen.
+3. Once more as many, where the first of those changes is to one of the FINER values, which lie between the others.
+4. The FINALISTS with the best mean score run with the SECOND seeds at all ratios; the best of them is chosen.
 
 One setting is chosen for all noise ratios. No seed below 1000 is touched.
 
-Ours has to say which inputs matter, and is chosen for that too: where it finds less than RECOVERY of them, its score
-counts for as much less. That can only cost it score in a comparison with the others, which owe no such answer.
+Ours has to say which inputs matter, and is chosen for that too: where it finds less than RECOVERY of them (SURE in the
+last two steps), its score counts for as much less. That can only cost it score in a comparison with the others, which owe no such answer.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, Row, run_experiment
 from nesht.tasks.locomotion import LOCOMOTION
 
-DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 32, 2, 16, 4, 2, 4
+DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 32, 2, 16, 4, 2, 6
 FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013, 1014, 1015)
 SCREEN, FINAL = (5, 20), (5, 10, 20)
 
-RECOVERY = 0.8
+RECOVERY, SURE = 0.8, 0.9
 """The share of real inputs, among as many as could be kept, that ours has to find for its score to count in full."""
 
 PATIENCE = 400
@@ -77,6 +78,13 @@ FALLING: dict[str, Sequence[Any]] = {"n": (128, 256), "step_cost": (0.0, 0.5, 1.
 A smaller n would make thousands of generations of their short first episodes.
 """
 
+FINER: dict[str, Sequence[Any]] = {
+    "rate": (0.0025, 0.0037, 0.0055, 0.008),
+    "step_cost": (0.25, 0.75),
+    "penalty": (0.17, 0.55, 1.7, 5.5, 17.0),
+    "k": ("linear:12:8", "linear:16:10", 10),
+}
+"""Values that lie between those of the ranges, for the last round."""
 
 START: dict[str, Draw] = {
     "HalfCheetah": {"n": 256, "sigma": 0.04, "rate": 0.0065, "decay": 0.3, "normalise": True, "elite": 0.5},
@@ -136,13 +144,18 @@ def first_draws(env: str, method: str) -> list[Draw]:
 def children(env: str, method: str, number: int, parents: Sequence[Draw], known: Sequence[Draw]) -> list[Draw]:
     """Return the settings of a later round: parents with a few settings drawn again, none of them known."""
     rng, choices = _generator(env, method, number), ranges(env, method)
+    finer = {name: values for name, values in FINER.items() if name in choices} if number > ROUNDS else {}
     made: list[Draw] = []
     for attempt in range(100 * CHILDREN):
         if len(made) == CHILDREN:
             break
-        again = rng.choice(list(choices), CHANGES, replace=False)
-        child = {**parents[attempt % len(parents)], **{str(name): _pick(rng, choices[name]) for name in again}}
-        made += _new(child, [*known, *made])
+        again = {str(name): choices[name] for name in rng.choice(list(choices), CHANGES, replace=False)}
+        changes = {name: _pick(rng, values) for name, values in again.items()}
+        if finer:
+            changes.popitem()
+            name = str(rng.choice(list(finer)))
+            changes[name] = _pick(rng, finer[name])
+        made += _new({**parents[attempt % len(parents)], **changes}, [*known, *made])
     return made
 
 
@@ -174,7 +187,9 @@ def cells(
     ]
 
 
-def ranked(results: Results, env: str, method: str, seeds: Sequence[int]) -> list[tuple[float, int]]:
+def ranked(
+    results: Results, env: str, method: str, seeds: Sequence[int], recovery: float = SURE
+) -> list[tuple[float, int]]:
     """Return (merit, trial), best first, over the runs with these seeds.
 
     The merit is the mean over noise ratios and seeds of the score; of ours, what counts of it (see above).
@@ -188,7 +203,7 @@ def ranked(results: Results, env: str, method: str, seeds: Sequence[int]) -> lis
         score = fmean(float(row["score"] or "-inf") for row in of_ratio)
         if method != "ours" or score < 0:
             return score
-        return score * min(1.0, fmean(float(row["recovery"] or 0) for row in of_ratio) / RECOVERY)
+        return score * min(1.0, fmean(float(row["recovery"] or 0) for row in of_ratio) / recovery)
 
     means = [(fmean(merit(of_ratio) for of_ratio in trial.values()), number) for number, trial in rows.items()]
     return sorted(means, reverse=True)
@@ -209,11 +224,12 @@ def tune(options: Options, out: Path, work: Path, command: str) -> None:
 
     trials: Trials = {pair: first_draws(*pair) for pair in pairs}
     results = run({pair: list(range(DRAWN)) for pair in pairs}, SCREEN, FIRST)
-    for number in range(1, ROUNDS + 1):
+    for number in range(1, ROUNDS + 2):
+        recovery = RECOVERY if number <= ROUNDS else SURE
         which = {}
         for pair in pairs:
             known = trials[pair]
-            parents = [known[trial] for _, trial in ranked(results, *pair, FIRST)[:PARENTS]]
+            parents = [known[trial] for _, trial in ranked(results, *pair, FIRST, recovery)[:PARENTS]]
             trials[pair] = known + children(*pair, number, parents, known)
             which[pair] = list(range(len(known), len(trials[pair])))
         results = run(which, SCREEN, FIRST)
