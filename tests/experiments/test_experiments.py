@@ -142,13 +142,12 @@ def test_every_method_is_searched_alike_on_held_out_seeds() -> None:
     assert not set(tuning.FIRST) & set(tuning.SECOND)
     trials = {(env, method): tuning.first_draws(env, method) for env in ENVS for method in METHODS}
     assert {len(draws) for draws in trials.values()} == {tuning.DRAWN}
-    for (env, method), draws in list(trials.items()):
+    for (env, method), draws in trials.items():
         for number in range(1, tuning.ROUNDS + 2):
             more = tuning.children(env, method, number, draws[: tuning.PARENTS], draws)
             assert len(more) == tuning.CHILDREN
-            draws = draws + more
+            draws.extend(more)
         assert all(any(child.get(name) in tuning.FINER[name] for name in tuning.FINER) for child in more)
-        trials[env, method] = draws
     for draws in trials.values():
         assert all(draws.count(draw) == 1 for draw in draws)
     which = {pair: list(range(len(draws))) for pair, draws in trials.items()}
@@ -170,7 +169,9 @@ def test_the_search_chooses_the_best_finalist() -> None:
 
 def test_a_child_differs_from_a_parent_in_few_settings() -> None:
     parent = tuning.first_draws("Hopper-v4", "ours")[0]
-    for child in (each for number in (1, 3) for each in tuning.children("Hopper-v4", "ours", number, [parent], [parent])):
+    for child in (
+        each for number in (1, 3) for each in tuning.children("Hopper-v4", "ours", number, [parent], [parent])
+    ):
         assert 1 <= sum(child[name] != parent[name] for name in parent) <= tuning.CHANGES
 
 

@@ -14,7 +14,8 @@ For every method and environment, on its own:
 One setting is chosen for all noise ratios. No seed below 1000 is touched.
 
 Ours has to say which inputs matter, and is chosen for that too: where it finds less than RECOVERY of them (SURE in the
-last two steps), its score counts for as much less. That can only cost it score in a comparison with the others, which owe no such answer.
+last two steps), its score counts for as much less. That can only cost it score in a comparison with the others, which
+owe no such answer.
 """
 
 from __future__ import annotations

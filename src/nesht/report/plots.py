@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nesht.errors import UserError
-from nesht.experiments.statistics import mean
+from nesht.experiments.statistics import mean, mean_curves
 from nesht.tasks.locomotion import LOCOMOTION
 
 Row = dict[str, Any]
@@ -78,11 +78,7 @@ def over_steps(evaluations: Sequence[Row], name: str) -> tuple[np.ndarray, np.nd
     if not runs:
         return (np.array([]),) * 4
     steps = np.linspace(0, min(max(step for step, _ in run) for run in runs.values()), POINTS)
-    curves = np.array([np.interp(steps, *np.array(sorted(run)).T) for run in runs.values()])
-    estimates = [mean(list(column)) for column in curves.T]
-    middle, low, high = (np.array([getattr(e, part) for e in estimates]) for part in ("value", "low", "high"))
-    single = ~np.isfinite(low)
-    return steps, middle, np.where(single, middle, low), np.where(single, middle, high)
+    return steps, *mean_curves(np.array([np.interp(steps, *np.array(sorted(run)).T) for run in runs.values()]))
 
 
 def band(axes: Any, method: str, x: np.ndarray, middle: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
@@ -94,14 +90,18 @@ def band(axes: Any, method: str, x: np.ndarray, middle: np.ndarray, low: np.ndar
 
 def curves(evaluations: Sequence[Row], measure: str, name: str, caption: str) -> Figure:
     """Draw a measure over training: a panel per environment and noise ratio, a curve per method."""
-    envs, noises, methods = (list(dict.fromkeys(row[key] for row in evaluations)) for key in ("env", "noise", "method"))
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in evaluations:
+        groups.setdefault((row["env"], str(row["noise"]), row["method"]), []).append(row)
+    envs, noises, methods = (list(dict.fromkeys(label)) for label in zip(*groups, strict=True))
+    envs, noises = sorted(envs), sorted(noises, key=float)
 
     def draw(panels: Any) -> None:
         for i, env in enumerate(envs):
             for j, noise in enumerate(noises):
                 axes = panels[i, j]
                 for method in methods:
-                    x, *rest = over_steps(select(evaluations, env=env, noise=noise, method=method), measure)
+                    x, *rest = over_steps(groups.get((env, noise, method), []), measure)
                     if len(x):
                         band(axes, method, x / 1e6, *rest)
                 axes.set_title(f"{env}, x{noise} noise", loc="left")
@@ -137,7 +137,7 @@ def lines(
     runs: Sequence[Row], x: str, split: str, name: str, caption: str, *, of: Sequence[str], x_label: str
 ) -> Figure:
     """Draw the score against a label x, a panel per environment, a line per value of the label `split`."""
-    envs = list(dict.fromkeys(row["env"] for row in runs))
+    envs = sorted({row["env"] for row in runs})
 
     def draw(panels: Any) -> None:
         for axes, env in zip(panels[0], envs, strict=True):

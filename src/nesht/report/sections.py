@@ -17,6 +17,7 @@ from nesht.report.plots import Figure, curves, heatmaps, lines, select, values, 
 Row = dict[str, Any]
 ORDER = tuple(reversed(METHODS))
 """Ours first."""
+PRESETS = {"paper": "the authors' trainer", "tuned": "every method tuned"}
 RIVALS = tuple(method for method in METHODS if method != "ours")
 
 
@@ -47,7 +48,7 @@ def interval(estimate: Estimate, digits: int = 0) -> str:
 
 def tasks(runs: Sequence[Row]) -> list[tuple[str, str]]:
     """Return the (environment, noise ratio) pairs of an experiment, in order."""
-    return list(dict.fromkeys((row["env"], row["noise"]) for row in runs))
+    return sorted({(row["env"], row["noise"]) for row in runs}, key=lambda task: (task[0], float(task[1])))
 
 
 def table1(results: Results) -> Section:
@@ -105,7 +106,8 @@ def table1(results: Results) -> Section:
             results.evaluations, "noise_leak", "leak", "Share of the action's variance that is noise, over training."
         ),
     ]
-    return Section("Table 1", lead, parts)
+    presets = sorted({PRESETS.get(row.get("preset", ""), "") for row in runs} - {""})
+    return Section(f"Table 1{', ' if presets else ''}{' and '.join(presets)}", lead, parts)
 
 
 def _task(env: str, noise: str) -> str:
@@ -155,8 +157,8 @@ def ablation(results: Results) -> Section:
 def prune_once(results: Results) -> Section:
     """Return thresholding every update beside pruning once."""
     rows, wins = [], 0
-    pairs = list(dict.fromkeys((row["env"], row["noise"], row["method"]) for row in results.runs))
-    for env, noise, method in pairs:
+    methods = dict.fromkeys(row["method"] for row in results.runs)
+    for env, noise, method in ((*task, method) for task in tasks(results.runs) for method in methods):
         here = select(results.runs, env=env, noise=noise, method=method)
         every, once = (values(select(here, threshold=when), "score") for when in ("every update", "once"))
         if every and once:
@@ -169,7 +171,7 @@ def prune_once(results: Results) -> Section:
 def clean(results: Results) -> Section:
     """Return what survives of the score without noise."""
     rows = []
-    for env in dict.fromkeys(row["env"] for row in results.runs):
+    for env in sorted({row["env"] for row in results.runs}):
         for noise in sorted({float(row["noise"]) for row in select(results.runs, env=env)}):
             cells = [values(select(results.runs, env=env, noise=f"{noise:g}", method=m), "score") for m in METHODS]
             rows.append([f"{env} x{noise:g}", *(interval(mean(scores)) if scores else "" for scores in cells)])
@@ -184,7 +186,7 @@ def clean(results: Results) -> Section:
 def limits(results: Results) -> Section:
     """Return what each change does to the score without noise."""
     changes = list(dict.fromkeys(row["change"] for row in results.runs))
-    envs = list(dict.fromkeys(row["env"] for row in results.runs))
+    envs = sorted({row["env"] for row in results.runs})
     rows = []
     for change in changes:
         cells = [values(select(results.runs, env=env, change=change), "score") for env in envs]
