@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import nesht
 from nesht.cli import main
 from nesht.commands.runs import parse_seeds
 from nesht.presets import TUNED_FOR
@@ -61,6 +63,31 @@ def test_eval_and_inspect_speak_text_and_json(run: Path, capsys: pytest.CaptureF
     assert report["n_real"] == 11
     assert report["n_distractors"] == 22
     assert len(report["used"]) == TUNED_FOR["Hopper"]["k"]
+
+
+def test_export_says_what_to_read_and_where_it_wrote(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = nesht.load_policy(run).used
+    for form, suffix in (("onnx", ".onnx"), ("npz", ".npz"), ("c", ".h"), ("torchscript", ".pt")):
+        main(["export", str(run), "--format", form])
+        main(["export", str(run / "policy.safetensors"), "--format", form, "--out", str(tmp_path / f"a{suffix}")])
+        shown = capsys.readouterr().out
+        assert shown.count(f"{used.sum()} of {len(used)} inputs to read") == 2
+        assert shown.count(f"{used[11:].sum()} of them are noise") == 2
+        assert (run / f"policy{suffix}").exists()
+        assert (tmp_path / f"a{suffix}").exists()
+        (run / f"policy{suffix}").unlink()
+
+
+def test_a_fleet_is_not_exported_as_if_it_were_one_policy(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(2):
+        shutil.copytree(run, tmp_path / f"seed-{seed}")
+    with pytest.raises(SystemExit):
+        main(["export", str(tmp_path), "--format", "npz"])
+    assert f"holds 2 runs; export one of them, for example {tmp_path / 'seed-0'}" in capsys.readouterr().err
 
 
 def test_resume_extends_a_finished_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ class Eval:
         from nesht.training.evaluation import evaluate_policy
 
         rows = []
-        for path in _policies(self.path):
+        for path in find_policies(self.path):
             runtime = RuntimeOptions(self.engine, self.device, threads=self.threads)
             result = evaluate_policy(load_policy(path), self.episodes, self.seed, runtime)
             scores = result.scores[np.isfinite(result.scores)]
@@ -96,7 +96,7 @@ class Inspect:
         if models := find_models(self.path):
             self._rivals(models)
             return
-        paths = _policies(self.path)
+        paths = find_policies(self.path)
         policies = {str(path): load_policy(path) for path in paths}
         screens = {path: screen_report(each) for path, each in policies.items() if isinstance(each.network, ConvNet)}
         features = {path: feature_report(each) for path, each in policies.items() if path not in screens}
@@ -148,7 +148,7 @@ class Watch:
         from nesht.policies.saved import load_policy
         from nesht.report.watch import watch
 
-        score, steps = watch(load_policy(_policies(self.path)[0]), self.out, self.seed, self.steps, self.every)
+        score, steps = watch(load_policy(find_policies(self.path)[0]), self.out, self.seed, self.steps, self.every)
         print(f"score {score:.1f} in {steps} steps; written to {self.out}")
 
 
@@ -172,7 +172,7 @@ class Bench:
         bench(self.env, self.noise_ratio, self.threads, self.rounds)
 
 
-def _policies(path: Path) -> list[Path]:
+def find_policies(path: Path) -> list[Path]:
     """Return the policy file given, or the run folders that hold one."""
     from nesht.training.folder import find_runs
 
