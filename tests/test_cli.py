@@ -59,10 +59,38 @@ def test_eval_and_inspect_speak_text_and_json(run: Path, capsys: pytest.CaptureF
     assert "inputs used" in text
     assert "precision" in text
     main(["inspect", str(run / "policy.safetensors"), "--json"])
-    (report,) = json.loads(capsys.readouterr().out).values()
+    told = json.loads(capsys.readouterr().out)
+    assert told["stability"] is None
+    (report,) = told["policies"].values()
     assert report["n_real"] == 11
     assert report["n_distractors"] == 22
     assert len(report["used"]) == TUNED_FOR["Hopper"]["k"]
+
+
+def test_inspect_measures_what_the_score_loses(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [str(run), "--importance", "2", "--threads", "1"]
+    main(["inspect", *options, "--json"])
+    (report,) = json.loads(capsys.readouterr().out)["policies"].values()
+    losses = report["importance"]["losses"]
+    assert {int(number) for number in losses} == {feature["index"] for feature in report["used"]}
+    assert all(loss[way].keys() == {"value", "low", "high"} for loss in losses.values() for way in loss)
+    main(["inspect", *options])
+    text = capsys.readouterr().out
+    assert "dropped" in text
+    assert "2 episodes" in " ".join(text.split())
+
+
+def test_a_page_about_runs(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(2):
+        shutil.copytree(run, tmp_path / f"seed-{seed}")
+    main(["report", str(tmp_path), "--out", str(tmp_path / "a.html"), "--importance", "2", "--threads", "1"])
+    page = (tmp_path / "a.html").read_text()
+    assert "2 of 2" in page  # runs that chose an input
+    assert "shuffled" in page
+    policy = nesht.load_policy(run)
+    for name, used in zip(policy.feature_names, policy.used, strict=True):
+        assert (f"<td>{name}</td>" in page) == used
+    assert "chosen by all 2 runs" in capsys.readouterr().out
 
 
 def test_export_says_what_to_read_and_where_it_wrote(
@@ -109,7 +137,8 @@ def test_several_seeds_make_a_fleet(tmp_path: Path, capsys: pytest.CaptureFixtur
     main(["train", *QUICK, "--seeds", "0-1,5", "--out", str(tmp_path)])
     assert {path.name for path in tmp_path.iterdir()} == {"seed-0", "seed-1", "seed-5"}
     main(["inspect", str(tmp_path), "--figure", str(tmp_path / "fleet.png"), "--json"])
-    assert len(json.loads(capsys.readouterr().out.split("nesht inspect", 1)[1].split("\n", 1)[1])) == 3
+    told = json.loads(capsys.readouterr().out.split("nesht inspect", 1)[1].split("\n", 1)[1])
+    assert len(told["policies"]) == told["stability"]["runs"] == 3
     assert (tmp_path / "fleet.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
@@ -57,10 +56,14 @@ def probability_of_improvement(ours: Sequence[float], theirs: Sequence[float]) -
 
 
 def _wins(a: np.ndarray, b: np.ndarray) -> float:
+    from scipy import stats  # here: a mean with its interval needs no extra
+
     return float(stats.mannwhitneyu(a, b).statistic / (len(a) * len(b)))
 
 
 def _middle(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    from scipy import stats
+
     return np.asarray(stats.trim_mean(scores, 0.25, axis=axis))
 
 
