@@ -67,8 +67,16 @@ def test_eval_and_inspect_speak_text_and_json(run: Path, capsys: pytest.CaptureF
     assert len(report["used"]) == TUNED_FOR["Hopper"]["k"]
 
 
-def test_inspect_measures_what_the_score_loses(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = [str(run), "--importance", "2", "--threads", "1"]
+@pytest.fixture(scope="module")
+def cart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "cart"
+    options = ["--noise-ratio", "1", "--k", "3", "--n", "8", "--generations", "2", "--threads", "1"]
+    main(["train", "--env", "CartPole-v1", *options, "--out", str(out)])
+    return out
+
+
+def test_inspect_measures_what_the_score_loses(cart: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [str(cart), "--importance", "2", "--threads", "1"]
     main(["inspect", *options, "--json"])
     (report,) = json.loads(capsys.readouterr().out)["policies"].values()
     losses = report["importance"]["losses"]
@@ -80,14 +88,14 @@ def test_inspect_measures_what_the_score_loses(run: Path, capsys: pytest.Capture
     assert "2 episodes" in " ".join(text.split())
 
 
-def test_a_page_about_runs(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_about_runs(cart: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed in range(2):
-        shutil.copytree(run, tmp_path / f"seed-{seed}")
+        shutil.copytree(cart, tmp_path / f"seed-{seed}")
     main(["report", str(tmp_path), "--out", str(tmp_path / "a.html"), "--importance", "2", "--threads", "1"])
     page = (tmp_path / "a.html").read_text()
     assert "2 of 2" in page  # runs that chose an input
     assert "shuffled" in page
-    policy = nesht.load_policy(run)
+    policy = nesht.load_policy(cart)
     for name, used in zip(policy.feature_names, policy.used, strict=True):
         assert (f"<td>{name}</td>" in page) == used
     assert "chosen by all 2 runs" in capsys.readouterr().out
@@ -106,6 +114,17 @@ def test_export_says_what_to_read_and_where_it_wrote(
         assert (run / f"policy{suffix}").exists()
         assert (tmp_path / f"a{suffix}").exists()
         (run / f"policy{suffix}").unlink()
+
+
+def test_a_damaged_policy_is_not_exported(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = bytearray((run / "policy.safetensors").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "policy.safetensors").write_bytes(content)
+    with pytest.raises(SystemExit) as stopped:
+        main(["export", str(tmp_path / "policy.safetensors"), "--format", "npz"])
+    assert stopped.value.code == 2
+    assert "is damaged" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["policy.safetensors"]
 
 
 def test_a_fleet_is_not_exported_as_if_it_were_one_policy(

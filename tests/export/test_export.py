@@ -6,6 +6,7 @@ import io
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -257,6 +258,16 @@ def test_a_policy_that_cannot_be_exported_gets_a_sentence(tmp_path: Path, change
     policy = Policy(made.network, parameters, made.moments, False, made.feature_names, made.task)
     with pytest.raises(UserError, match=words):
         export_policy(policy, "npz", tmp_path / "policy.npz")
+
+
+@pytest.mark.parametrize(("kind", "package"), [("onnx", "onnx"), ("torchscript", "torch")])
+def test_a_missing_package_gets_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"pip install 'nesht\[{package}\]'"):
+        exported(make(**SPARSE), kind, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_format_and_a_folder_are_refused(tmp_path: Path) -> None:

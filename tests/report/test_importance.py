@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gymnasium
@@ -52,6 +53,14 @@ class Guess(Follow):
         return self.look(), float(right), self.steps == STEPS, False, {}
 
 
+class Fragile(Follow):
+    """Breaks as soon as the target is missed."""
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        seen, reward, *rest = super().step(action)
+        return seen, reward if reward > -1e-3 else float("nan"), *rest
+
+
 def policy(weights: list[list[float]], env: str = "Follow", normalise: bool = True) -> Policy:
     matrix = np.array(weights)
     network = Network(3, len(matrix), (), bias=False, discrete=env == "Guess")
@@ -99,6 +108,14 @@ def test_measuring_twice_gives_the_same_numbers_on_any_number_of_processes() -> 
     one = policy([[1.0, 0.5, 0.0]])
     first, second = (importance(one, 6, threads=threads, progress=False) for threads in (1, 2))
     assert first == second
+
+
+def test_an_input_that_nobody_can_do_without_leaves_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    found = importance(policy([[1.0, 0.0, 0.0]], "Fragile"), 4, threads=1, progress=False)
+    assert found.diverged == 8
+    told = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert told["losses"]["0"]["dropped"] == {"value": None, "low": None, "high": None}
+    assert told["score"]["value"] == pytest.approx(0, abs=1e-3)
 
 
 def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,8 +132,8 @@ class Inspect:
         """Print what trained reinforcement learners are connected to."""
         from nesht.baselines.inputs import print_connections, read_connections
 
-        if self.figure is not None:
-            raise UserError("there is no figure for baselines; --json has all numbers.")
+        if self.figure is not None or self.importance:
+            raise UserError("there is no figure and no importance of baselines; --json has all numbers.")
         found = {model: read_connections(model) for model in models}
         if self.json:
             print(json.dumps({str(model): each.as_dict() for model, each in found.items()}, indent=2))

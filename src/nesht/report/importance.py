@@ -54,8 +54,12 @@ class Importance:
     """Episodes without an input in which the simulation blew up; they are left out."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
+        """Return plain values for JSON, which knows no infinity."""
+        return asdict(self, dict_factory=_plain)
+
+
+def _plain(items: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    return {name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in items}
 
 
 def measure_all(policies: Mapping[str, Policy], episodes: int, threads: int) -> dict[str, Importance]:
