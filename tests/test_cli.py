@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import nesht
 from nesht.cli import main
 from nesht.commands.runs import parse_seeds
 from nesht.presets import TUNED_FOR
@@ -57,10 +59,82 @@ def test_eval_and_inspect_speak_text_and_json(run: Path, capsys: pytest.CaptureF
     assert "inputs used" in text
     assert "precision" in text
     main(["inspect", str(run / "policy.safetensors"), "--json"])
-    (report,) = json.loads(capsys.readouterr().out).values()
+    told = json.loads(capsys.readouterr().out)
+    assert told["stability"] is None
+    (report,) = told["policies"].values()
     assert report["n_real"] == 11
     assert report["n_distractors"] == 22
     assert len(report["used"]) == TUNED_FOR["Hopper"]["k"]
+
+
+@pytest.fixture(scope="module")
+def cart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "cart"
+    options = ["--noise-ratio", "1", "--k", "3", "--n", "8", "--generations", "2", "--threads", "1"]
+    main(["train", "--env", "CartPole-v1", *options, "--out", str(out)])
+    return out
+
+
+def test_inspect_measures_what_the_score_loses(cart: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [str(cart), "--importance", "2", "--threads", "1"]
+    main(["inspect", *options, "--json"])
+    (report,) = json.loads(capsys.readouterr().out)["policies"].values()
+    losses = report["importance"]["losses"]
+    assert {int(number) for number in losses} == {feature["index"] for feature in report["used"]}
+    assert all(loss[way].keys() == {"value", "low", "high"} for loss in losses.values() for way in loss)
+    main(["inspect", *options])
+    text = capsys.readouterr().out
+    assert "dropped" in text
+    assert "2 episodes" in " ".join(text.split())
+
+
+def test_a_page_about_runs(cart: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(2):
+        shutil.copytree(cart, tmp_path / f"seed-{seed}")
+    main(["report", str(tmp_path), "--out", str(tmp_path / "a.html"), "--importance", "2", "--threads", "1"])
+    page = (tmp_path / "a.html").read_text()
+    assert "2 of 2" in page  # runs that chose an input
+    assert "shuffled" in page
+    policy = nesht.load_policy(cart)
+    for name, used in zip(policy.feature_names, policy.used, strict=True):
+        assert (f"<td>{name}</td>" in page) == used
+    assert "chosen by all 2 runs" in capsys.readouterr().out
+
+
+def test_export_says_what_to_read_and_where_it_wrote(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = nesht.load_policy(run).used
+    for form, suffix in (("onnx", ".onnx"), ("npz", ".npz"), ("c", ".h"), ("torchscript", ".pt")):
+        main(["export", str(run), "--format", form])
+        main(["export", str(run / "policy.safetensors"), "--format", form, "--out", str(tmp_path / f"a{suffix}")])
+        shown = capsys.readouterr().out
+        assert shown.count(f"{used.sum()} of {len(used)} inputs to read") == 2
+        assert shown.count(f"{used[11:].sum()} of them are noise") == 2
+        assert (run / f"policy{suffix}").exists()
+        assert (tmp_path / f"a{suffix}").exists()
+        (run / f"policy{suffix}").unlink()
+
+
+def test_a_damaged_policy_is_not_exported(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = bytearray((run / "policy.safetensors").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "policy.safetensors").write_bytes(content)
+    with pytest.raises(SystemExit) as stopped:
+        main(["export", str(tmp_path / "policy.safetensors"), "--format", "npz"])
+    assert stopped.value.code == 2
+    assert "is damaged" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["policy.safetensors"]
+
+
+def test_a_fleet_is_not_exported_as_if_it_were_one_policy(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(2):
+        shutil.copytree(run, tmp_path / f"seed-{seed}")
+    with pytest.raises(SystemExit):
+        main(["export", str(tmp_path), "--format", "npz"])
+    assert f"holds 2 runs; export one of them, for example {tmp_path / 'seed-0'}" in capsys.readouterr().err
 
 
 def test_resume_extends_a_finished_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +156,8 @@ def test_several_seeds_make_a_fleet(tmp_path: Path, capsys: pytest.CaptureFixtur
     main(["train", *QUICK, "--seeds", "0-1,5", "--out", str(tmp_path)])
     assert {path.name for path in tmp_path.iterdir()} == {"seed-0", "seed-1", "seed-5"}
     main(["inspect", str(tmp_path), "--figure", str(tmp_path / "fleet.png"), "--json"])
-    assert len(json.loads(capsys.readouterr().out.split("nesht inspect", 1)[1].split("\n", 1)[1])) == 3
+    told = json.loads(capsys.readouterr().out.split("nesht inspect", 1)[1].split("\n", 1)[1])
+    assert len(told["policies"]) == told["stability"]["runs"] == 3
     assert (tmp_path / "fleet.png").read_bytes().startswith(b"\x89PNG")
 
 

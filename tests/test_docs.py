@@ -32,7 +32,7 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = re.compile(r"<!-- runnable -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = [type(getattr(config.Config(), section.name)) for section in dataclasses.fields(config.Config)]
 COMMANDS = {"train": cli.Train, "resume": cli.Resume, "eval": cli.Eval, "inspect": cli.Inspect, "bench": cli.Bench}
-COMMANDS |= {"watch": cli.Watch}
+COMMANDS |= {"watch": cli.Watch, "export": cli.Export}
 COMMANDS |= {"experiment": cli.Experiment, "report": cli.Report, "baseline": cli.Baseline, "theory": cli.Theory}
 
 

@@ -102,3 +102,8 @@ def test_entropy_is_128_bits_and_fresh() -> None:
     assert len(drawn) == 20
     assert all(0 <= value < 2**128 for value in drawn)
     assert max(drawn) > 2**100  # all 20 this small by chance: probability 2**-560
+
+
+@given(st.tuples(*[st.integers(0, keys.WORD - 1)] * 4))
+def test_a_key_comes_apart_as_it_was_put_together(parts: tuple[int, int, int, int]) -> None:
+    assert keys.unpack(keys.pack(*parts)) == parts

@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from nesht.config import Config
+    from nesht.export import export_policy
     from nesht.policies.saved import Policy, load_policy
     from nesht.strategy import Strategy, maximize
     from nesht.tasks.wrappers import MaskReward, NoiseFeatures
@@ -29,6 +30,7 @@ _HOME = {
     "Policy": "nesht.policies.saved",
     "RunResult": "nesht.training.loop",
     "Strategy": "nesht.strategy",
+    "export_policy": "nesht.export",
     "load_policy": "nesht.policies.saved",
     "maximize": "nesht.strategy",
     "resume": "nesht.training.api",
@@ -45,6 +47,7 @@ __all__ = [
     "RunResult",
     "Strategy",
     "UserError",
+    "export_policy",
     "load_policy",
     "maximize",
     "resume",

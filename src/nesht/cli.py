@@ -15,6 +15,7 @@ import tyro
 from nesht import __version__
 from nesht.commands.baselines import Baseline
 from nesht.commands.experiments import Experiment, Report
+from nesht.commands.export import Export
 from nesht.commands.policies import Bench, Eval, Inspect, Watch
 from nesht.commands.runs import Resume, Train
 from nesht.commands.theory import Theory
@@ -48,6 +49,7 @@ def _parse(arguments: list[str]) -> Any:
         | Annotated[Resume, tyro.conf.subcommand("resume")]
         | Annotated[Eval, tyro.conf.subcommand("eval")]
         | Annotated[Inspect, tyro.conf.subcommand("inspect")]
+        | Annotated[Export, tyro.conf.subcommand("export")]
         | Annotated[Watch, tyro.conf.subcommand("watch")]
         | Annotated[Bench, tyro.conf.subcommand("bench")]
         | Annotated[Experiment, tyro.conf.subcommand("experiment")]

@@ -47,6 +47,12 @@ def pack(seed: int, generation: int = 0, member: int = 0, rollout: int = 0) -> i
     return key
 
 
+def unpack(key: int) -> tuple[int, int, int, int]:
+    """Return the (seed, generation, member, rollout) that `pack` made an episode seed of."""
+    seed, generation, member, rollout = (key >> shift & WORD - 1 for shift in (96, 64, 32, 0))
+    return seed, generation, member, rollout
+
+
 def generator(key: int, stream: Stream) -> np.random.Generator:
     """Return the generator of one stream of a key (any integer; only its lowest 128 bits count)."""
     return np.random.Generator(np.random.Philox(key=key % 2**128, counter=int(stream) << 192))

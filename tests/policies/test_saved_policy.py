@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 from nesht.errors import UserError
 from nesht.policies import Moments, Network, Policy, load_policy
+from nesht.storage import pack_arrays, read_arrays
 
 NAMES = ["height", "angle", "velocité", "noise 1", "noise 2"]
 
@@ -161,6 +162,61 @@ def test_a_safetensors_file_that_is_no_policy_is_refused(tmp_path: Path, metadat
     save_file({"parameters": np.zeros(3)}, tmp_path / "other", metadata)
     with pytest.raises(UserError, match=r"not a nesht policy|damaged"):
         load_policy(tmp_path / "other")
+
+
+PARTS = ("parameters", "feature_count", "feature_mean", "feature_m2")
+FACTS = ("inputs", "outputs", "hidden", "bias", "discrete", "normalise", "feature_names", "task")
+
+
+def rewritten(folder: Path, arrays: dict[str, Any], facts: dict[str, Any]) -> str:
+    """Write a policy file with other content and a digest that fits it; return the sentence that refuses it."""
+    make(hidden=(4,)).save(folder / "intact")
+    old_arrays, old_facts = read_arrays("policy", folder / "intact")
+    kept = {name: value for name, value in {**old_arrays, **arrays}.items() if value is not None}
+    told = {name: value for name, value in {**old_facts, **facts}.items() if value is not None}
+    (folder / "other").write_bytes(pack_arrays("policy", kept, told))
+    with pytest.raises(UserError, match="not a whole nesht policy") as caught:
+        load_policy(folder / "other")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_policy_without_one_of_its_arrays_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    assert name in rewritten(tmp_path, {name: None}, {})
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_policy_without_one_of_its_facts_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    assert name in rewritten(tmp_path, {}, {name: None})
+
+
+def test_parameters_without_a_block_are_refused_and_all_blocks_named(tmp_path: Path) -> None:
+    whole = make(hidden=(4,))
+    for block in whole.network.blocks:
+        rest = np.delete(whole.parameters, np.arange(block.start, block.stop))
+        sentence = rewritten(tmp_path, {"parameters": rest}, {})
+        assert f"{block.name} {' x '.join(map(str, block.shape))}" in sentence
+        assert f"need {whole.network.size} numbers" in sentence
+
+
+@pytest.mark.parametrize(
+    ("arrays", "facts", "words"),
+    [
+        ({"parameters": np.zeros((2, 20))}, {}, "(2, 20)"),
+        ({"feature_mean": np.zeros(4)}, {}, "feature_mean"),
+        ({"feature_m2": np.zeros((5, 1))}, {}, "feature_m2"),
+        ({"feature_count": np.zeros(1)}, {}, "feature_count"),
+        ({}, {"inputs": 6}, "need 43 numbers"),
+        ({}, {"hidden": "four"}, "is not a whole"),
+        ({}, {"feature_names": NAMES[:4]}, "names 4 inputs but has 5"),
+        ({}, {"task": {"env": "Hopper-v4", "n_real": 6}}, "6 of them real"),
+        ({}, {"task": {"env": "Hopper-v4"}}, "n_real"),
+    ],
+)
+def test_a_policy_whose_parts_do_not_fit_is_refused(
+    tmp_path: Path, arrays: dict[str, Any], facts: dict[str, Any], words: str
+) -> None:
+    assert words in rewritten(tmp_path, arrays, facts)
 
 
 def test_a_missing_file_and_a_folder_without_a_policy_are_refused(tmp_path: Path) -> None:

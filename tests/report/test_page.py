@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nesht.errors import UserError
-from nesht.experiments.catalogue import EXPERIMENTS
+from nesht.experiments.catalogue import BETAS, EXPERIMENTS
 from nesht.experiments.paper import TABLE
 from nesht.experiments.runner import Results
 from nesht.report.page import write_report
@@ -80,6 +80,19 @@ def test_the_table_counts_what_the_results_say(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text()
     for numbers in TABLE.values():
         assert all(f"{number:g}" in page for number in numbers)
+
+
+def test_the_ablation_names_the_best_beta(tmp_path: Path) -> None:
+    results = Results.read(made_up(tmp_path, "ablation"))
+    for row in results.runs:
+        if row["method"] == "ours" and row["beta"]:
+            row["score"] = 9000 - 1000 * abs(float(row["beta"]) - 0.6)
+    results.write()
+    (section,) = write_report([results.folder], tmp_path / "report.html")
+    assert section.lead.count("0.6 on") == 3
+    page = (tmp_path / "report.html").read_text()
+    for beta in BETAS:
+        assert f"<th>{beta}</th>" in page
 
 
 def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:

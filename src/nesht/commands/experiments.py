@@ -107,11 +107,15 @@ class Report:
     """Turn results into one self-contained page: nesht report results/table1-tuned --out report.html."""
 
     paths: tyro.conf.Positional[tuple[Path, ...]]
-    """Folders of results; each becomes a part of the page."""
+    """Folders of results, each a part of the page; run folders and fleets become a part about their inputs."""
     out: Path = Path("report.html")
     """The page."""
     figures: Path | None = None
     """Also write the figures as SVG and PNG files into this folder."""
+    importance: int = 0
+    """Measure what the score of every run loses without each input, over so many episodes (0: do not)."""
+    threads: int = 0
+    """Processes that measure; 0 is one per core."""
 
     def execute(self) -> None:
         """Write the page and say the main findings."""
@@ -122,9 +126,17 @@ class Report:
             raise UserError("a report needs `pip install 'nesht[report]'`.")
         if not self.paths:
             raise UserError("which results? For example: nesht report results/table1-tuned")
+        from nesht.policies.saved import load_policy
+        from nesht.report.importance import measure_all
+        from nesht.report.inputs import inputs
         from nesht.report.page import write_report
+        from nesht.training.folder import find_runs, holds_runs
 
-        for section in write_report(self.paths, self.out, self.figures):
+        runs = [run for path in self.paths if holds_runs(path) for run in find_runs(path)]
+        policies = {str(run): load_policy(run) for run in runs}
+        about = {"inputs": inputs(policies, measure_all(policies, self.importance, self.threads))} if policies else {}
+        results = [path for path in self.paths if not holds_runs(path)]
+        for section in write_report(results, self.out, self.figures, about):
             print(f"{section.title}: {section.lead}" if section.lead else section.title)
         print(f"written to {self.out}")
 

@@ -41,7 +41,7 @@ class Eval:
         from nesht.training.evaluation import evaluate_policy
 
         rows = []
-        for path in _policies(self.path):
+        for path in find_policies(self.path):
             runtime = RuntimeOptions(self.engine, self.device, threads=self.threads)
             result = evaluate_policy(load_policy(path), self.episodes, self.seed, runtime)
             scores = result.scores[np.isfinite(result.scores)]
@@ -74,12 +74,16 @@ class Eval:
 
 @dataclass(frozen=True)
 class Inspect:
-    """Show which inputs a policy uses, how strongly, and which can be unplugged."""
+    """Show which inputs policies use, how strongly, what the score loses without them, and which can be unplugged."""
 
-    path: tyro.conf.Positional[Path]
-    """A run folder, the folder of a fleet, or a policy file."""
+    paths: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders, folders of fleets, or policy files; of several, also how often each input is chosen."""
+    importance: int = 0
+    """Measure what the score loses without each input, over so many episodes (0: do not)."""
+    threads: int = 0
+    """Processes that measure; 0 is one per core."""
     json: bool = False
-    """Print JSON instead of a table."""
+    """Print JSON instead of tables."""
     figure: Path | None = None
     """Also draw the learning curve and the inputs kept into this picture (needs nesht[plot])."""
 
@@ -90,24 +94,34 @@ class Inspect:
         from nesht.policies.saved import load_policy
         from nesht.report.features import feature_report
         from nesht.report.figure import draw_run
+        from nesht.report.importance import measure_all
         from nesht.report.screen import print_screen, screen_report
-        from nesht.report.table import print_features
+        from nesht.report.stability import stability
+        from nesht.report.table import print_features, print_stability
 
-        if models := find_models(self.path):
+        if not self.paths:
+            raise UserError("which run? For example: nesht inspect runs/hopper")
+        if models := [model for path in self.paths for model in find_models(path)]:
             self._rivals(models)
             return
-        paths = _policies(self.path)
+        paths = [found for path in self.paths for found in find_policies(path)]
         policies = {str(path): load_policy(path) for path in paths}
         screens = {path: screen_report(each) for path, each in policies.items() if isinstance(each.network, ConvNet)}
         features = {path: feature_report(each) for path, each in policies.items() if path not in screens}
+        losses = measure_all(policies, self.importance, self.threads)
+        choices = stability(list(policies.values()))
         if self.json:
             plain = {path: report.as_dict() for path, report in features.items()}
-            print(json.dumps({**screens, **plain}, indent=2))
+            lost = {path: {"importance": each.as_dict()} for path, each in losses.items()}
+            told = {path: {**report, **lost.get(path, {})} for path, report in {**screens, **plain}.items()}
+            print(json.dumps({"policies": told, "stability": choices.as_dict() if choices else None}, indent=2))
         else:
             for path, numbers in screens.items():
                 print_screen(path, numbers)
             for path, report in features.items():
-                print_features(path, report)
+                print_features(path, report, losses.get(path))
+            if choices is not None:
+                print_stability(choices)
         if self.figure is not None:
             if not all(path.is_dir() for path in paths):
                 raise UserError("a figure needs a run folder with metrics, not only a policy file.")
@@ -118,8 +132,8 @@ class Inspect:
         """Print what trained reinforcement learners are connected to."""
         from nesht.baselines.inputs import print_connections, read_connections
 
-        if self.figure is not None:
-            raise UserError("there is no figure for baselines; --json has all numbers.")
+        if self.figure is not None or self.importance:
+            raise UserError("there is no figure and no importance of baselines; --json has all numbers.")
         found = {model: read_connections(model) for model in models}
         if self.json:
             print(json.dumps({str(model): each.as_dict() for model, each in found.items()}, indent=2))
@@ -148,7 +162,7 @@ class Watch:
         from nesht.policies.saved import load_policy
         from nesht.report.watch import watch
 
-        score, steps = watch(load_policy(_policies(self.path)[0]), self.out, self.seed, self.steps, self.every)
+        score, steps = watch(load_policy(find_policies(self.path)[0]), self.out, self.seed, self.steps, self.every)
         print(f"score {score:.1f} in {steps} steps; written to {self.out}")
 
 
@@ -172,7 +186,7 @@ class Bench:
         bench(self.env, self.noise_ratio, self.threads, self.rounds)
 
 
-def _policies(path: Path) -> list[Path]:
+def find_policies(path: Path) -> list[Path]:
     """Return the policy file given, or the run folders that hold one."""
     from nesht.training.folder import find_runs
 

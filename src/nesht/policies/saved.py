@@ -13,7 +13,7 @@ from nesht.policies.convolution import ConvNet
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.network import Network
 from nesht.policies.shape import Shape
-from nesht.storage import pack_arrays, read_arrays, write_file
+from nesht.storage import DamagedFileError, pack_arrays, read_arrays, write_file
 
 FILE = "policy.safetensors"
 
@@ -123,6 +123,27 @@ def load_policy(path: str | Path) -> Policy:
     if not file.exists():
         raise UserError(f"there is no policy at {file}.")
     arrays, facts = read_arrays("policy", file)
+    try:
+        policy = _policy(arrays, facts)
+    except (KeyError, TypeError, ValueError) as error:
+        lacks = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise DamagedFileError(f"{file} is not a whole nesht policy: {lacks}.") from error
+    return policy
+
+
+def _policy(arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Policy:
+    """Put a policy together from what its file holds; raises if a part is missing or does not fit the others."""
     network = _shape(facts)
     moments = Moments(arrays["feature_count"], arrays["feature_mean"], arrays["feature_m2"])
-    return Policy(network, arrays["parameters"], moments, facts["normalise"], facts["feature_names"], facts["task"])
+    names, parameters = facts["feature_names"], arrays["parameters"]
+    if parameters.shape != (network.size,):
+        blocks = ", ".join(f"{block.name} {' x '.join(map(str, block.shape))}" for block in network.blocks)
+        raise ValueError(f"its parameters have the shape {parameters.shape}, but {blocks} need {network.size} numbers")
+    if len(names) != network.inputs:
+        raise ValueError(f"it names {len(names)} inputs but has {network.inputs}")
+    for name, expected in (("feature_count", ()), ("feature_mean", (len(names),)), ("feature_m2", (len(names),))):
+        if arrays[name].shape != expected:
+            raise ValueError(f"its {name} has the shape {arrays[name].shape}, not {expected}")
+    if not 0 <= facts["task"]["n_real"] <= len(names):
+        raise ValueError(f"it has {len(names)} inputs and calls {facts['task']['n_real']} of them real")
+    return Policy(network, parameters, moments, facts["normalise"], names, facts["task"])

@@ -1,8 +1,8 @@
-"""One self-contained HTML page about experiments: no scripts, nothing from other hosts, legible in print."""
+"""One self-contained HTML page about experiments and runs: no scripts, nothing from other hosts, legible in print."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -44,19 +44,28 @@ code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1
 """
 
 
-def write_report(folders: Sequence[Path], out: Path, figures: Path | None = None) -> list[Section]:
-    """Write the page about results folders, the table first, and its figures into a folder if one is given."""
+def write_report(
+    folders: Sequence[Path], out: Path, figures: Path | None = None, more: Mapping[str, Section] | None = None
+) -> list[Section]:
+    """Write the page about results folders, the table first, and its figures into a folder if one is given.
+
+    Further sections, by name, stand behind those of the folders.
+    """
     order = [*SECTIONS, THEORY]
     parts = sorted(
         ((folder, *_section(folder)) for folder in folders), key=lambda part: order.index(_experiment(part[0]))
     )
-    body = "".join(_html(folder.name, section, results) for folder, section, results in parts)
-    links = "".join(f'<a href="#{escape(f.name)}">{escape(section.title)}</a>' for f, section, _ in parts)
+    named: list[tuple[str, Section, Results | None]] = [
+        (folder.name, section, results) for folder, section, results in parts
+    ]
+    named += [(name, section, None) for name, section in (more or {}).items()]
+    body = "".join(_html(*part) for part in named)
+    links = "".join(f'<a href="#{escape(name)}">{escape(section.title)}</a>' for name, section, _ in named)
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>nesht: experiments</title><style>{STYLE}</style></head>"
-        f"<body><h1>nesht: experiments</h1><nav>{links}</nav>{body}</body></html>\n"
+        f"<title>nesht: report</title><style>{STYLE}</style></head>"
+        f"<body><h1>nesht: report</h1><nav>{links}</nav>{body}</body></html>\n"
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_file(out, page.encode())
@@ -66,7 +75,7 @@ def write_report(folders: Sequence[Path], out: Path, figures: Path | None = None
             for figure in (part for part in section.parts if isinstance(part, Figure)):
                 write_file(figures / f"{folder.name}-{figure.name}.svg", figure.svg.encode())
                 write_file(figures / f"{folder.name}-{figure.name}.png", figure.png)
-    return [section for _, section, _ in parts]
+    return [section for _, section, _ in named]
 
 
 def _section(folder: Path) -> tuple[Section, Results]:
@@ -88,8 +97,15 @@ def _experiment(folder: Path) -> str:
     raise UserError(f"a results folder begins with the experiment's name ({known}); got {folder.name}.")
 
 
-def _html(anchor: str, section: Section, results: Results) -> str:
+def _html(anchor: str, section: Section, results: Results | None) -> str:
+    warning, origin = (_warning(results), _origin(results)) if results is not None else ("", "")
     parts = "".join(_figure(part) if isinstance(part, Figure) else part for part in section.parts)
+    head = f'<h2 id="{escape(anchor)}">{escape(section.title)}</h2>'
+    return f"{head}{warning}<p>{escape(section.lead)}</p>{parts}{origin}"
+
+
+def _origin(results: Results) -> str:
+    """Return how many runs there are, and the commands that made them."""
     made = "".join(
         f"<li><code>{escape(entry['command'])}</code> on {escape(', '.join(entry['engine']))} "
         f"({escape(entry['device'])}), {escape(entry['date'][:10])}, nesht {escape(entry['versions']['nesht'])}</li>"
@@ -97,18 +113,19 @@ def _html(anchor: str, section: Section, results: Results) -> str:
     )
     steps = sorted({int(row["steps"]) for row in results.runs})
     size = f"{len(results.runs)} runs of {steps[0]:,} to {steps[-1]:,} environment steps." if steps else ""
-    warning = ""
+    return f"<p><small>{size} Made by:</small></p><ul><small>{made}</small></ul>"
+
+
+def _warning(results: Results) -> str:
+    """Return a sentence if runs are shorter than those of the paper."""
     short = [
         row for row in results.runs if int(row["steps"]) < (STEPS // 10 if row["method"] in REINFORCEMENT else STEPS)
     ]
-    if short:
-        least = min(int(row["steps"]) for row in short)
-        words = f"Short runs: some have only {least:,} steps, fewer than in the paper. Do not read them as its table."
-        warning = f'<p class="warning">{words}</p>'
-    return (
-        f'<h2 id="{escape(anchor)}">{escape(section.title)}</h2>{warning}<p>{escape(section.lead)}</p>{parts}'
-        f"<p><small>{size} Made by:</small></p><ul><small>{made}</small></ul>"
-    )
+    if not short:
+        return ""
+    least = min(int(row["steps"]) for row in short)
+    words = f"Short runs: some have only {least:,} steps, fewer than in the paper. Do not read them as its table."
+    return f'<p class="warning">{words}</p>'
 
 
 def _figure(figure: Figure) -> str:

@@ -144,14 +144,32 @@ def ablation(results: Results) -> Section:
     """Return the score against sparsity, and against memory for both units."""
     beta = [row for row in results.runs if row.get("beta") not in ("", None)]
     memory = [row for row in results.runs if row.get("memory") not in ("", None)]
-    parts: list[str | Figure] = []
+    lead, parts = "", list[str | Figure]()
     if beta:
         sweep = lines(beta, "beta", "method", "beta", "Score against beta.", of=("NESHT", "ours"), x_label="beta")
-        parts.append(sweep)
+        lead, counted = _betas(beta)
+        parts += [sweep, counted]
     if memory:
         text = "Score against memory, for single weights and whole features."
         parts.append(lines(memory, "memory", "unit", "memory", text, of=("weight", "feature"), x_label="memory"))
-    return Section("What each dial contributes", "", parts)
+    return Section("What each dial contributes", lead, parts)
+
+
+def _betas(runs: Sequence[Row]) -> tuple[str, str]:
+    """Return the best beta of ours on every task, as a sentence, and a table of the scores at every beta."""
+    betas = sorted({row["beta"] for row in runs}, key=float)
+    rows, best_of = [], []
+    for env, noise in tasks(runs):
+        for method in dict.fromkeys(row["method"] for row in runs):
+            here = select(runs, env=env, noise=noise, method=method)
+            scores = {beta: found for beta in betas if (found := values(select(here, beta=beta), "score"))}
+            rows.append(
+                [f"{_task(env, noise)} {method}", *(interval(mean(scores[b])) if b in scores else "" for b in betas)]
+            )
+            if method == "ours" and scores:
+                best_of.append(f"{max(scores, key=lambda b: mean(scores[b]).value)} on {env} x{noise}")
+    lead = f"The best beta of ours is {', '.join(best_of)}." if best_of else ""
+    return lead, table(["score by beta", *betas], rows)
 
 
 def prune_once(results: Results) -> Section:

@@ -110,6 +110,11 @@ def is_run(path: Path) -> bool:
     return (path / CONFIG).exists()
 
 
+def holds_runs(path: Path) -> bool:
+    """Whether a folder holds a run, or those of a fleet."""
+    return is_run(path) or bool(fleet_runs(path))
+
+
 def find_runs(path: Path) -> list[Path]:
     """Return the run folders at a path: the folder itself, or those of a fleet, by seed."""
     if is_run(path):

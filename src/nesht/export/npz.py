@@ -1,0 +1,29 @@
+"""NumPy's own format, in double precision: for Python programs that have nothing but NumPy."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from nesht.errors import UserError
+from nesht.export.controller import Controller
+
+
+def to_npz(controller: Controller) -> bytes:
+    """Return a file with `weight0`, `bias0`, `weight1`, ..., `names`, `indices` and the facts; nothing is pickled."""
+    if controller.screen is not None:
+        raise UserError("a policy for screens is not written as npz; use --format onnx or torchscript.")
+    arrays: dict[str, Any] = {
+        "names": np.array(controller.names),
+        "indices": controller.indices,
+        "layers": np.array(len(controller.layers)),
+        "discrete": np.array(controller.discrete),
+        "facts": np.array(controller.facts()),
+    }
+    for number, layer in enumerate(controller.layers):
+        arrays |= {f"weight{number}": layer.weight, f"bias{number}": layer.bias}
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()

@@ -1,0 +1,64 @@
+"""The part of a page that says which inputs trained policies read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+from nesht.errors import UserError
+from nesht.policies.convolution import ConvNet
+from nesht.policies.saved import Policy
+from nesht.report.features import feature_report
+from nesht.report.importance import Importance
+from nesht.report.plots import Figure
+from nesht.report.sections import Section, interval, table
+from nesht.report.stability import Stability, stability
+from nesht.report.table import explanation
+
+
+def inputs(policies: Mapping[str, Policy], losses: Mapping[str, Importance]) -> Section:
+    """Return which inputs policies read, by the names of their runs, and how often each input is chosen."""
+    if screens := [name for name, policy in policies.items() if isinstance(policy.network, ConvNet)]:
+        raise UserError(f"a page about inputs is not made for screens ({screens[0]}); use nesht inspect --figure.")
+    lead, parts = "", list[str | Figure]()
+    if found := stability(list(policies.values())):
+        lead, counted = _choices(found)
+        parts.append(counted)
+    for name, policy in policies.items():
+        rows = _rows(name, policy, losses.get(name))
+        parts.append(rows if len(policies) == 1 else f"<details><summary>{escape(name)}</summary>{rows}</details>")
+    return Section("Which inputs are used", lead, parts)
+
+
+def _choices(found: Stability) -> tuple[str, str]:
+    """Return a sentence and a table about what several runs choose."""
+    always = [choice.name for choice in found.choices if choice.runs == found.runs]
+    agreement = (
+        "" if found.agreement is None else f" Agreement {found.agreement:.2f} (1: all the same, 0: as by chance)."
+    )
+    lead = f"{len(always)} inputs are chosen by all {found.runs} runs, {len(found.choices)} by any.{agreement}"
+    rows = [
+        [escape(choice.name), _kind(choice.real), f"{choice.runs} of {found.runs}", f"{choice.share:.1%}"]
+        for choice in found.choices
+    ]
+    return lead, table(["input", "is", "chosen by", "mean share of the effect"], rows)
+
+
+def _rows(name: str, policy: Policy, lost: Importance | None) -> str:
+    report = feature_report(policy)
+    head = ["input", "is", "weight", "effect", "share", *(("dropped", "shuffled") if lost else ())]
+    rows = []
+    for feature in report.used:
+        numbers = [f"{feature.weight:.4f}", f"{feature.effect:.4f}", f"{feature.share:.1%}"]
+        if lost:
+            loss = lost.losses[feature.index]
+            numbers += [interval(loss.dropped, 1), interval(loss.shuffled, 1)]
+        rows.append([escape(feature.name), _kind(feature.real), *numbers])
+    told = f"<p>{escape(explanation(lost))}</p>" if lost else ""
+    unplug = f"<p>Can be unplugged: {escape(', '.join(report.unplug))}.</p>" if report.unplug else ""
+    used = f"<p>{escape(name)}: {len(report.used)} of {report.n_features} inputs used, strongest first.</p>"
+    return f"{used}{table(head, rows)}{told}{unplug}"
+
+
+def _kind(real: bool | None) -> str:
+    return "" if real is None else "real" if real else "noise"
