@@ -246,4 +246,4 @@ def chosen(results: Results, trials: Trials) -> dict[str, dict[str, Any]]:
         best = ranked(results, env, method, SECOND)
         if best:
             found.setdefault(env.partition("-")[0], {})[method] = options_of(method, draws[best[0][1]])
-    return found
+    return dict(sorted(found.items()))
