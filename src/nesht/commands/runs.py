@@ -59,12 +59,14 @@ class Resume:
     """Another engine."""
     device: Literal["auto", "cpu", "cuda"] | None = None
     """Another device for the fused engine."""
+    track: Literal["none", "tensorboard", "wandb", "mlflow"] | None = None
+    """Another tracker, or none."""
 
     def execute(self) -> None:
         """Resume and say what came out."""
         from nesht.training.api import resume
 
-        names = ("steps", "generations", "seconds", "threads", "engine", "device")
+        names = ("steps", "generations", "seconds", "threads", "engine", "device", "track")
         changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         for result in resume(self.path, **changes):
             print(_told(result))

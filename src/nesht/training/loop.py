@@ -231,4 +231,6 @@ def _result(fleet: Fleet, i: int, setup: Setup, run: Run) -> RunResult:
         run.folder.summarise(
             {name: getattr(result, name) for name in ("seed", "score", "steps", "generations", "seconds", "diverged")}
         )
+    if run.recorder is not None:
+        run.recorder.finish()
     return result

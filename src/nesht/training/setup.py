@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from nesht.strategy import (
 from nesht.strategy.nes import together as together_strategies
 from nesht.strategy.sparsify import Sparsifier
 from nesht.tasks.task import Task, make_task
+from nesht.training.trackers import check_tracker
 
 DEFAULT_STEPS = 1_000_000
 
@@ -204,8 +204,7 @@ def _check_ranges(config: Config) -> None:
         (runtime.slots is None or runtime.slots >= 1, f"slots must be at least 1, got {runtime.slots}."),
         (runtime.checkpoint_seconds >= 0, "checkpoint_seconds must be 0 or more."),
     ]
-    if runtime.tensorboard and find_spec("tensorboardX") is None:
-        raise UserError("TensorBoard output needs `pip install 'nesht[tensorboard]'`.")
+    check_tracker(runtime.track)
     for fine, sentence in rules:
         if not fine:
             raise UserError(sentence)
