@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nesht.tasks.wrappers import MaskReward, NoiseFeatures
     from nesht.training.api import resume, train, train_fleet, train_many
     from nesht.training.loop import RunResult
+    from nesht.tuning.search import TuneResult, tune
 
 _HOME = {
     "Config": "nesht.config",
@@ -29,12 +30,14 @@ _HOME = {
     "Policy": "nesht.policies.saved",
     "RunResult": "nesht.training.loop",
     "Strategy": "nesht.strategy",
+    "TuneResult": "nesht.tuning.search",
     "load_policy": "nesht.policies.saved",
     "maximize": "nesht.strategy",
     "resume": "nesht.training.api",
     "train": "nesht.training.api",
     "train_fleet": "nesht.training.api",
     "train_many": "nesht.training.api",
+    "tune": "nesht.tuning.search",
 }
 
 __all__ = [
@@ -44,6 +47,7 @@ __all__ = [
     "Policy",
     "RunResult",
     "Strategy",
+    "TuneResult",
     "UserError",
     "load_policy",
     "maximize",
@@ -51,6 +55,7 @@ __all__ = [
     "train",
     "train_fleet",
     "train_many",
+    "tune",
 ]
 
 

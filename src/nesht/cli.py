@@ -18,9 +18,14 @@ from nesht.commands.experiments import Experiment, Report
 from nesht.commands.policies import Bench, Eval, Inspect, Watch
 from nesht.commands.runs import Resume, Train
 from nesht.commands.theory import Theory
+from nesht.commands.tuning import Tune
 from nesht.config import Config, TaskOptions, check_kinds, read_options
 from nesht.errors import UserError
 from nesht.presets import PRESETS, preset
+
+_SAVED = "stopped; what was trained is saved, and `nesht resume` goes on from there."
+STOPPED = {"train": _SAVED, "resume": _SAVED, "tune": "stopped; the same command goes on from there."}
+"""What to say after Ctrl-C, by command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -38,14 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         _end(f"{error.strerror or error}: {error.filename or 'while writing'}. What was saved before is intact.", 1)
     except KeyboardInterrupt:
-        saved = arguments[0] in ("train", "resume")
-        _end("stopped; what was trained is saved, and `nesht resume` goes on from there." if saved else "stopped.", 130)
+        _end(STOPPED.get(arguments[0], "stopped."), 130)
 
 
 def _parse(arguments: list[str]) -> Any:
     commands: Any = Annotated[
         Annotated[Train, tyro.conf.subcommand("train", default=Train(options=_starting_point(arguments)))]
         | Annotated[Resume, tyro.conf.subcommand("resume")]
+        | Annotated[Tune, tyro.conf.subcommand("tune", default=Tune(options=_starting_point(arguments)))]
         | Annotated[Eval, tyro.conf.subcommand("eval")]
         | Annotated[Inspect, tyro.conf.subcommand("inspect")]
         | Annotated[Watch, tyro.conf.subcommand("watch")]
@@ -61,8 +66,8 @@ def _parse(arguments: list[str]) -> Any:
 
 
 def _starting_point(arguments: list[str]) -> Config:
-    """Return the options that `train` starts from: the defaults, then the preset, then the config file."""
-    if not arguments or arguments[0] != "train":
+    """Return the options that training starts from: the defaults, then the preset, then the config file."""
+    if not arguments or arguments[0] not in ("train", "tune"):
         return Config()
     peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for flag in ("--preset", "--env", "--config"):

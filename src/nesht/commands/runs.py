@@ -34,7 +34,7 @@ class Train:
 
         config = self.options
         seeds = parse_seeds(self.seeds) if self.seeds else [config.training.seed]
-        out = self.out or Path("runs") / _slug(config)
+        out = self.out or Path("runs") / slug(config)
         results = train_fleet(seeds, config=config, out=out, overwrite=self.overwrite)
         for result in results:
             print(_told(result))
@@ -84,7 +84,8 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def _slug(config: Config) -> str:
+def slug(config: Config) -> str:
+    """Return a name for the folder of a task: Hopper-v4-x10."""
     task = config.sections()["task"]
     name = "".join(c if c.isalnum() or c in "-." else "-" for c in str(task["env"]))
     return f"{name or 'run'}-x{task['noise_ratio']:g}"

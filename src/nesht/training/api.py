@@ -81,6 +81,7 @@ def train_many(
     *,
     outs: Sequence[str | Path] | None = None,
     overwrite: bool = False,
+    pause: int | None = None,
     progress: bool = True,
     callback: Callback | None = None,
 ) -> list[RunResult]:
@@ -93,13 +94,15 @@ def train_many(
         configs: the options of every run.
         outs: the run folder of every run; without them nothing is written.
         overwrite: replace runs that are already there.
+        pause: steps after which to stop every run for now; `resume` goes on.
         progress: show progress on standard error.
         callback: called after every generation of a group of runs with the records of its active runs; on a GPU from
             several threads.
     """
     if not configs:
         raise UserError("there are no runs to train.")
-    setups = [build(config if _has_budget(config) else config.change(steps=DEFAULT_STEPS)) for config in configs]
+    configs = [config if _has_budget(config) else config.change(steps=DEFAULT_STEPS) for config in configs]
+    setups = [build(config).pausing(pause) for config in configs]
     runs = _start_runs([Path(out) for out in outs] if outs else [], setups, overwrite)
     groups = _by_kind(setups)
     made = [_new_group([setups[i] for i in rows], [runs[i] for i in rows]) for rows in groups]
@@ -132,12 +135,18 @@ def _new_group(setups: list[Setup], runs: list[Run]) -> Group:
 
 
 def resume(
-    path: str | Path | Sequence[str | Path], *, progress: bool = True, callback: Callback | None = None, **options: Any
+    path: str | Path | Sequence[str | Path],
+    *,
+    pause: int | None = None,
+    progress: bool = True,
+    callback: Callback | None = None,
+    **options: Any,
 ) -> list[RunResult]:
     """Go on with the run or the fleet in a folder; it ends with the same bits as if it had never stopped.
 
     Args:
         path: a run folder, the folder of a fleet, or several of them, which then go on in one program.
+        pause: steps after which to stop every run for now.
         progress: show progress on standard error.
         callback: called after every generation with the records of all active runs.
         options: runtime options to change (`threads`, ...), a larger budget (`steps`, `generations`, `seconds`), or the
@@ -150,7 +159,7 @@ def resume(
     if "engine" in options:  # another engine may not know the device of the one before
         options = {"device": "auto", **options}
     configs = [read_config(folder).change(**options) for folder in paths]
-    setups = [build(config) for config in configs]
+    setups = [build(config).pausing(pause) for config in configs]
     groups = _by_kind(setups)
     runs: list[Run] = []
     made: list[Group] = []

@@ -41,6 +41,8 @@ class Budget:
     steps: int | None
     generations: int | None
     seconds: float | None
+    pause: int | None = None
+    """Steps after which to stop for now: schedules go by the whole budget, and the run is not finished."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,10 @@ class Setup:
     def engine(self) -> Engine:
         """Make the engine that the options ask for."""
         return make_engine(self.task, self.policy, self.config.runtime)
+
+    def pausing(self, steps: int | None) -> Setup:
+        """Return the same, but to be stopped for now after so many steps."""
+        return replace(self, budget=replace(self.budget, pause=steps))
 
     def of(self, run: int) -> Setup:
         """Return the setup of one run."""
