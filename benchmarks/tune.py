@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import machine
-
 import nesht
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
@@ -55,7 +54,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/tune.json"))
     given = parser.parse_args()
     found = {name: measure(name, list(range(5)), given.runs) for name in CASES}
-    about = {"command": machine.command(), "machine": machine.describe(), "seeds": list(range(5))}
+    about = {"command": machine.command(), **machine.describe(), "seeds": list(range(5))}
     given.out.write_text(json.dumps({**about, "cases": found}, indent=1) + "\n")
     for name, case in found.items():
         before, after = (sum(case[key]) / 5 for key in ("scores from the start", "scores from what was found"))

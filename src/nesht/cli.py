@@ -1,4 +1,4 @@
-"""The command line: `nesht train`, `resume`, `eval`, `inspect`, `bench`, `experiment`, `report` and the others."""
+"""The command line: `nesht train` and the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Union, get_type_hints
 
 import tyro
 
@@ -22,6 +22,21 @@ from nesht.commands.tuning import Tune
 from nesht.config import Config, TaskOptions, check_kinds, read_options
 from nesht.errors import UserError
 from nesht.presets import PRESETS, preset
+
+COMMANDS: dict[str, type] = {
+    "train": Train,
+    "resume": Resume,
+    "tune": Tune,
+    "eval": Eval,
+    "inspect": Inspect,
+    "watch": Watch,
+    "bench": Bench,
+    "experiment": Experiment,
+    "report": Report,
+    "baseline": Baseline,
+    "theory": Theory,
+}
+"""Every part of the command, in the order of its help."""
 
 _SAVED = "stopped; what was trained is saved, and `nesht resume` goes on from there."
 STOPPED = {"train": _SAVED, "resume": _SAVED, "tune": "stopped; the same command goes on from there."}
@@ -47,20 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parse(arguments: list[str]) -> Any:
-    commands: Any = Annotated[
-        Annotated[Train, tyro.conf.subcommand("train", default=Train(options=_starting_point(arguments)))]
-        | Annotated[Resume, tyro.conf.subcommand("resume")]
-        | Annotated[Tune, tyro.conf.subcommand("tune", default=Tune(options=_starting_point(arguments)))]
-        | Annotated[Eval, tyro.conf.subcommand("eval")]
-        | Annotated[Inspect, tyro.conf.subcommand("inspect")]
-        | Annotated[Watch, tyro.conf.subcommand("watch")]
-        | Annotated[Bench, tyro.conf.subcommand("bench")]
-        | Annotated[Experiment, tyro.conf.subcommand("experiment")]
-        | Annotated[Report, tyro.conf.subcommand("report")]
-        | Annotated[Baseline, tyro.conf.subcommand("baseline")]
-        | Annotated[Theory, tyro.conf.subcommand("theory")],
-        None,
-    ]
+    start = {"options": _starting_point(arguments)}
+    named = (
+        Annotated[command, tyro.conf.subcommand(name, default=command(**start))]
+        if name in ("train", "tune")
+        else Annotated[command, tyro.conf.subcommand(name)]
+        for name, command in COMMANDS.items()
+    )
+    commands: Any = Annotated[Union[tuple(named)], None]  # noqa: UP007 (made of a table)
     markers = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
     return tyro.cli(commands, args=arguments, prog="nesht", config=markers, registry=_registry())
 

@@ -1,0 +1,197 @@
+"""Writes the parts of the documentation that come from the code and from results/: `python docs/generate.py`.
+
+A part stands between `<!-- generated: NAME -->` and `<!-- end -->` in its page; `make docs` writes all of them anew,
+and a test notices when a page is behind.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import dataclasses
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from nesht import cli
+from nesht.experiments.runner import KEYS, MEASURES
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "results"
+PART = re.compile(r"<!-- generated: ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def pages() -> dict[Path, str]:
+    """Return every page with generated parts as it should be."""
+    found = {}
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text()
+        if PART.search(text):
+            found[page] = PART.sub(
+                lambda match: f"<!-- generated: {match[1]} -->\n\n{_part(match[1])}\n<!-- end -->", text
+            )
+    return found
+
+
+def _part(name: str) -> str:
+    return flags(cli.COMMANDS[name]) if name in cli.COMMANDS else PARTS[name]()
+
+
+# The command line
+
+
+def flags(command: type) -> str:
+    """Return the flags of a command as a table: name, default, help."""
+    rows = []
+    for option, words in _described(command).items():
+        default = next(field.default for field in dataclasses.fields(command) if field.name == option)
+        rows.append((f"`--{option.replace('_', '-')}`", _shown(default), words))
+    return _table(("flag", "default", "meaning"), rows)
+
+
+def _described(command: type) -> dict[str, str]:
+    """Return the docstrings of a dataclass's fields, but for positional arguments."""
+    (tree,) = ast.parse(inspect.getsource(command)).body
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for line, after in zip(tree.body, tree.body[1:], strict=False):
+        if not (isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(after, ast.Expr)):
+            continue
+        if "Positional" not in ast.unparse(line.annotation):
+            found[line.target.id] = " ".join(str(ast.literal_eval(after.value)).split()).replace("|", r"\|")
+    return found
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    if default is dataclasses.MISSING:
+        return "required"
+    if isinstance(default, tuple):
+        return " ".join(map(str, default))
+    return "" if default is None else f"{default:_}" if isinstance(default, int) else str(default)
+
+
+# Results
+
+
+def experiments() -> str:
+    """Return a table of scores for every folder of an experiment."""
+    parts = []
+    for path in sorted(RESULTS.glob("*/runs.csv")):
+        rows = list(csv.DictReader(path.read_text().splitlines()))
+        searched = "trial" in rows[0]
+        hidden = (*MEASURES, *KEYS, "preset", *(("trial", "noise") if searched else ()))
+        labels = [name for name in rows[0] if name not in hidden]
+        groups: dict[tuple[str, ...], list[dict[str, str]]] = {}
+        for row in rows:
+            groups.setdefault(tuple(row[name] for name in labels), []).append(row)
+        if searched:
+            head = (*labels, "trials", "runs")
+            table = [(*key, len({row["trial"] for row in group}), len(group)) for key, group in groups.items()]
+        else:
+            head = (*labels, "runs", "score: mean (lowest to highest)")
+            table = [(*key, len(group), _scores(row["score"] for row in group)) for key, group in groups.items()]
+        commands = {entry["command"] for entry in json.loads((path.parent / "about.json").read_text())}
+        made = "\n".join(f"- `{command}`" for command in sorted(commands))
+        parts.append(f"### {path.parent.name}\n\n{len(rows):,} runs, made by\n\n{made}\n\n{_table(head, table)}")
+    return "\n".join(parts)
+
+
+def learns() -> str:
+    """Return the result of `make learns`."""
+    found = json.loads((RESULTS / "learns" / "summary.json").read_text())
+    rows = [(name, _scores(run["score"] for run in result["runs"])) for name, result in found["results"].items()]
+    return f"`{found['command']}`\n\n{_table(('method', 'score: mean (lowest to highest)'), rows)}"
+
+
+def tuning() -> str:
+    """Return what `nesht tune` was worth."""
+    path = RESULTS / "tune.json"
+    found = json.loads(path.read_text())
+    rows = [
+        (
+            name,
+            f"{case['spent']:,}",
+            case["seconds"],
+            f"{case['steps of a run']:,}",
+            _scores(case["scores from the start"]),
+            _scores(case["scores from what was found"]),
+        )
+        for name, case in found["cases"].items()
+    ]
+    head = (
+        "task",
+        "steps of the search",
+        "seconds",
+        "steps of a run",
+        "score from the start",
+        "score from what was found",
+    )
+    return f"`{found['command']}`, seeds {found['seeds'][0]} to {found['seeds'][-1]}\n\n{_table(head, rows)}"
+
+
+def fleet() -> str:
+    """Return the scores of the fleet on a GPU."""
+    found = json.loads((RESULTS / "fleet-cuda.json").read_text())
+    rows = [(name, len(cell["scores"]), _scores(cell["scores"])) for name, cell in found["cells"].items()]
+    about = f"`{found['command']}`: {found['steps']:,} steps in {found['seconds']:.0f} seconds"
+    return f"{about}\n\n{_table(('task and method', 'runs', 'score: mean (lowest to highest)'), rows)}"
+
+
+def speed() -> str:
+    """Return the training speed beside others."""
+    found = json.loads((RESULTS / "speed.json").read_text())
+    rows = [
+        (row["env"], row["way"], f"{row['steps_per_second']['median']:,.0f}")
+        for row in found["summary"]
+        if "steps_per_second" in row
+    ]
+    about = f"`{found['command']}` on {found['cores']} cores ({found['cpu']}), {found['threads']} threads"
+    return f"{about}\n\n{_table(('task', 'way', 'steps per second, median'), rows)}"
+
+
+def measurements() -> str:
+    """Return every file of a measurement with the command that made it."""
+    rows = []
+    for path in sorted(RESULTS.glob("*.json")):
+        found = json.loads(path.read_text())
+        where = found.get("gpu") or f"{found['cpu']}, {found['cores']} cores"
+        rows.append((f"`results/{path.name}`", f"`{found['command']}`", found["date"][:10], where))
+    return _table(("file", "command", "date", "machine"), rows)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "experiments": experiments,
+    "learns": learns,
+    "tuning": tuning,
+    "fleet": fleet,
+    "speed": speed,
+    "measurements": measurements,
+}
+
+
+def _scores(scores: Iterable[Any]) -> str:
+    known = [float(score) for score in scores if score not in ("", None)]
+    return f"{fmean(known):.0f} ({min(known):.0f} to {max(known):.0f})" if known else "none"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def main() -> None:
+    """Write what has changed."""
+    for page, text in pages().items():
+        if page.read_text() != text:
+            page.write_text(text)
+            print(f"wrote {page.relative_to(DOCS.parent)}")
+
+
+if __name__ == "__main__":
+    main()
