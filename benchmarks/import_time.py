@@ -26,7 +26,7 @@ ROUNDS = 15
 
 
 def main() -> None:
-    machine.wait_until_quiet(60)
+    idle = machine.wait_until_quiet(60)
     seconds: dict[str, list[float]] = {name: [] for name in WAYS}
     for _ in range(ROUNDS):
         for name, code in WAYS.items():
@@ -36,7 +36,7 @@ def main() -> None:
     start = median(seconds["python alone"])
     found = {name: round(median(values) - start, 3) for name, values in seconds.items() if name != "python alone"}
     out = Path(__file__).parents[1] / "results" / "import-time.json"
-    about = {"command": machine.command(), **machine.describe()}
+    about = {"command": machine.command(), **machine.describe(), "idle share at the start": round(idle, 2)}
     extra = {"python alone": round(start, 3), "seconds beyond python alone": found, "raw": seconds}
     out.write_text(json.dumps({**about, **extra}, indent=1) + "\n")
     for name, value in found.items():
