@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -183,6 +184,15 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_end(
     again = nesht.tune(budget=BUDGET, out=tmp_path, **SMALL)
     assert table(again.folder) == table(whole.folder)
     assert nesht.tune(budget=BUDGET, out=tmp_path, **SMALL).trials == again.trials  # nothing is left to do
+
+
+def test_a_search_may_go_on_with_other_threads_and_notices_damage(whole: nesht.TuneResult, tmp_path: Path) -> None:
+    shutil.copytree(whole.folder, tmp_path / "copy")
+    again = nesht.tune(budget=BUDGET, out=tmp_path / "copy", **{**SMALL, "threads": 2})
+    assert [trial.number for trial in again.trials] == [trial.number for trial in whole.trials]
+    (tmp_path / "copy" / "search.json").write_text('{"asked": ')
+    with pytest.raises(UserError, match="is damaged"):
+        nesht.tune(budget=BUDGET, out=tmp_path / "copy", **SMALL)
 
 
 def test_another_search_in_the_same_folder_is_refused_and_the_first_is_intact(

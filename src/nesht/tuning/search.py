@@ -66,6 +66,7 @@ class TuneResult:
     steps: int
     """Environment steps that were spent."""
     folder: Path
+    """Where all of it is."""
 
 
 def tune(
@@ -117,7 +118,9 @@ def tune(
     settings = draw(config, trials, min(setup.strategy.units.counts, default=1), search)
     names = searched(config, search)
     found = _Search(Path(out), settings, tuple(seeds), progress)
-    found.begin({"options": config.sections(), "budget": budget, "trials": trials, "search": list(search)}, overwrite)
+    place = {"seed": config.training.seed, "engine": setup.config.runtime.engine}
+    asked = {**config.identity(), **place, "budget": budget, "trials": trials, "search": search, "seeds": seeds}
+    found.begin(asked, overwrite)
     for number in range(len(found.rounds), len(rungs)):
         found.run(rungs[number:], budget)
         found.write(names)
@@ -146,16 +149,16 @@ class _Search:
 
     def begin(self, asked: dict[str, Any], overwrite: bool) -> None:
         """Start anew, or go on with the same search; another one is refused or replaced."""
-        self._asked = json.loads(json.dumps({**asked, "seeds": self._seeds}))
+        self._asked = json.loads(json.dumps(asked))
         path = self.folder / SEARCH
         if path.exists() and not overwrite:
             try:
                 known = json.loads(path.read_text())
-            except ValueError:
-                raise UserError(f"{path} cannot be read; --overwrite begins anew.") from None
-            if known["asked"] != self._asked:
+                same, self.rounds = known["asked"] == self._asked, known["rounds"]
+            except (ValueError, KeyError, TypeError):
+                raise UserError(f"{path} is damaged; --overwrite begins anew.") from None
+            if not same:
                 raise UserError(f"{self.folder} holds another search; choose another --out, or --overwrite it.")
-            self.rounds = known["rounds"]
             return
         if path.exists():
             shutil.rmtree(self.folder / "trials", ignore_errors=True)
@@ -178,9 +181,9 @@ class _Search:
                 facts = rounds[-1]
                 score = math.nan if facts["score"] is None else facts["score"]
                 found.append(Trial(number, config, len(rounds), int(facts["steps"]), score, facts["inputs"]))
-        return sorted(
-            found, key=lambda trial: (-trial.rounds, -trial.score if trial.score == trial.score else math.inf)
-        )
+        return sorted(found, key=lambda trial: (trial.rounds, -math.inf if math.isnan(trial.score) else trial.score))[
+            ::-1
+        ]
 
     def run(self, rungs: Sequence[Rung], budget: int) -> None:
         """Run the first of some rounds, with the best trials so far, and remember what came out."""
@@ -203,9 +206,9 @@ class _Search:
             configs = [self._settings[places[place][0]].change(seed=places[place][1]) for place in new]
             train_many(configs, outs=new, pause=pause, progress=self._progress)
         if old:
-            env = self._settings[0].task.env
-            factory: dict[str, Any] = {} if isinstance(env, str) else {"env": env}
-            resume(old, pause=pause, progress=self._progress, **factory)
+            start = self._settings[0]
+            factory: dict[str, Any] = {} if isinstance(start.task.env, str) else {"env": start.task.env}
+            resume(old, pause=pause, progress=self._progress, threads=start.runtime.threads, **factory)
 
     def _measured(self, number: int) -> dict[str, Any]:
         scores, steps, inputs = [], 0, []
