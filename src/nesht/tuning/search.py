@@ -173,7 +173,7 @@ class _Search:
         return sum(trial.steps for trial in self.ranked()) if self.rounds else 0
 
     def ranked(self) -> list[Trial]:
-        """Return all trials, best first: by the rounds they were in, then by their score there."""
+        """Return all trials, best first: by the rounds they were in, then by their score there, then by number."""
         found = []
         for number, config in enumerate(self._settings):
             rounds = [each[str(number)] for each in self.rounds if str(number) in each]
@@ -181,9 +181,7 @@ class _Search:
                 facts = rounds[-1]
                 score = math.nan if facts["score"] is None else facts["score"]
                 found.append(Trial(number, config, len(rounds), int(facts["steps"]), score, facts["inputs"]))
-        return sorted(found, key=lambda trial: (trial.rounds, -math.inf if math.isnan(trial.score) else trial.score))[
-            ::-1
-        ]
+        return sorted(found, key=lambda trial: (-trial.rounds, math.inf if math.isnan(trial.score) else -trial.score))
 
     def run(self, rungs: Sequence[Rung], budget: int) -> None:
         """Run the first of some rounds, with the best trials so far, and remember what came out."""
