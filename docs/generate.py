@@ -155,6 +155,25 @@ def speed() -> str:
     return f"{about}\n\n{_table(('task', 'way', 'steps per second, median'), rows)}"
 
 
+def stranger() -> str:
+    """Return how long the README's path takes, line by line."""
+    found = json.loads((RESULTS / "stranger.json").read_text())
+    rows = [(f"`{line}`", seconds) for line, seconds in found["seconds"].items()]
+    return f"{_made(found)}\n\n{_table(('line of the README', 'seconds'), [*rows, ('altogether', found['total'])])}"
+
+
+def imports() -> str:
+    """Return how long an import takes."""
+    found = json.loads((RESULTS / "import-time.json").read_text())
+    rows = [(f"`{name}`", *each.values()) for name, each in found["medians"].items()]
+    return f"{_made(found)}\n\n{_table(('', 'wall seconds', 'processor seconds'), rows)}"
+
+
+def _made(found: dict[str, Any]) -> str:
+    idle = f"{found['idle share at the start']:.0%}"
+    return f"`{found['command']}` on {found['cores']} cores ({found['cpu']}), {idle} of which were idle when it began"
+
+
 def measurements() -> str:
     """Return every file of a measurement with the command that made it."""
     rows = []
@@ -171,6 +190,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "tuning": tuning,
     "fleet": fleet,
     "speed": speed,
+    "stranger": stranger,
+    "imports": imports,
     "measurements": measurements,
 }
 
