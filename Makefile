@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint type bench docs learns browser clean
+.PHONY: demo test lint type bench docs learns browser dist versions stranger clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "nesht needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -44,14 +44,42 @@ bench:
 
 ## docs: build the documentation, strictly
 docs: $(VENV)/.docs
+	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict
+
+## dist: build wheel and sdist, install each into an empty environment, run the core of the demo there
+dist:
+	rm -rf dist $(VENV)-dist
+	$(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/pip install -q build
+	$(VENV)-dist/bin/python -m build --outdir dist
+	set -e; for file in dist/*.whl dist/*.tar.gz; do \
+		rm -rf $(VENV)-dist && $(PYTHON) -m venv $(VENV)-dist; \
+		$(VENV)-dist/bin/pip install -q -c constraints.txt "$$file[plot,fused]"; \
+		$(VENV)-dist/bin/nesht train --config examples/demo.toml --steps 1_000_000 --out $(VENV)-dist/demo; \
+		$(VENV)-dist/bin/nesht inspect $(VENV)-dist/demo --figure $(VENV)-dist/demo.png; \
+	done
+
+## versions: the quick tests of the core on every supported Python that is here, without extras
+versions:
+	set -e; for version in 3.11 3.12 3.13; do \
+		if ! python$$version -c "" 2> /dev/null; then echo "Python $$version is not here"; continue; fi; \
+		rm -rf $(VENV)-$$version && python$$version -m venv $(VENV)-$$version; \
+		$(VENV)-$$version/bin/pip install -q -c constraints.txt -e . pytest pytest-xdist hypothesis; \
+		$(VENV)-$$version/bin/pytest tests/strategy tests/policies tests/tasks tests/tuning tests/training/test_learning.py \
+			tests/test_keys.py tests/test_storage.py; \
+	done
+
+## stranger: the README's path from nothing to a policy of one's own, in a fresh clone and environment, timed
+stranger: $(VENV)/.core
+	$(BIN)/python benchmarks/stranger.py
 
 ## browser: the report in a real browser (needs Chromium)
 browser: $(VENV)/.dev
 	$(BIN)/pytest -m browser -n 0 tests/browser
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench build dist site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-* build dist site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ## learns: the longer proof that it learns, and that it beats vanilla NES (20 minutes on 2 cores; resumable)
 learns: $(VENV)/.core

@@ -31,9 +31,6 @@ TEXTS = [*PAGES, *(page for page in [ROOT / "README.md"] if page.exists())]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = re.compile(r"<!-- runnable -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = [type(getattr(config.Config(), section.name)) for section in dataclasses.fields(config.Config)]
-COMMANDS = {"train": cli.Train, "resume": cli.Resume, "eval": cli.Eval, "inspect": cli.Inspect, "bench": cli.Bench}
-COMMANDS |= {"watch": cli.Watch, "export": cli.Export}
-COMMANDS |= {"experiment": cli.Experiment, "report": cli.Report, "baseline": cli.Baseline, "theory": cli.Theory}
 
 
 def name_of(page: Path) -> str:
@@ -123,8 +120,9 @@ def flags(*classes: type) -> set[str]:
     return found
 
 
-FLAGS = {name: flags(each) for name, each in COMMANDS.items()}
-FLAGS["train"] = (FLAGS["train"] | flags(*SECTIONS)) - {"--options"}
+FLAGS = {name: flags(each) for name, each in cli.COMMANDS.items()}
+for each in ("train", "tune"):
+    FLAGS[each] = (FLAGS[each] | flags(*SECTIONS)) - {"--options"}
 FLAGS["baseline"] = (FLAGS["baseline"] | flags(config.TaskOptions)) - {"--task", "--algorithm"}
 
 
@@ -150,7 +148,7 @@ def test_commands_and_flags_exist(page: Path) -> None:
     for command, given in calls(text):
         if command.startswith("--"):
             continue
-        assert command in COMMANDS, f"nesht {command}"
+        assert command in cli.COMMANDS, f"nesht {command}"
         assert set(given) <= FLAGS[command], f"nesht {command} has no {set(given) - FLAGS[command]}"
     alone = {found.group() for line in code(text) if (found := re.match(r"--[a-z][\w-]*", line))}
     known = set().union(*FLAGS.values())
@@ -166,7 +164,7 @@ def test_the_calls_in_a_text_are_found() -> None:
 
 def test_every_command_and_flag_of_its_own_is_documented() -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
-    for name, each in COMMANDS.items():
+    for name, each in cli.COMMANDS.items():
         assert f"## nesht {name}" in text
         for option in dataclasses.fields(each):
             if option.name not in ("path", "paths", "name", "options", "algorithm", "task"):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nesht.tasks.wrappers import MaskReward, NoiseFeatures
     from nesht.training.api import resume, train, train_fleet, train_many
     from nesht.training.loop import RunResult
+    from nesht.tuning.search import TuneResult, tune
 
 _HOME = {
     "Config": "nesht.config",
@@ -30,6 +31,7 @@ _HOME = {
     "Policy": "nesht.policies.saved",
     "RunResult": "nesht.training.loop",
     "Strategy": "nesht.strategy",
+    "TuneResult": "nesht.tuning.search",
     "export_policy": "nesht.export",
     "load_policy": "nesht.policies.saved",
     "maximize": "nesht.strategy",
@@ -37,6 +39,7 @@ _HOME = {
     "train": "nesht.training.api",
     "train_fleet": "nesht.training.api",
     "train_many": "nesht.training.api",
+    "tune": "nesht.tuning.search",
 }
 
 __all__ = [
@@ -46,6 +49,7 @@ __all__ = [
     "Policy",
     "RunResult",
     "Strategy",
+    "TuneResult",
     "UserError",
     "export_policy",
     "load_policy",
@@ -54,6 +58,7 @@ __all__ = [
     "train",
     "train_fleet",
     "train_many",
+    "tune",
 ]
 
 

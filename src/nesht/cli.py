@@ -1,4 +1,4 @@
-"""The command line: `nesht train`, `resume`, `eval`, `inspect`, `bench`, `experiment`, `report` and the others."""
+"""The command line: `nesht train` and the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Union, get_type_hints
 
 import tyro
 
@@ -19,9 +19,30 @@ from nesht.commands.export import Export
 from nesht.commands.policies import Bench, Eval, Inspect, Watch
 from nesht.commands.runs import Resume, Train
 from nesht.commands.theory import Theory
+from nesht.commands.tuning import Tune
 from nesht.config import Config, TaskOptions, check_kinds, read_options
 from nesht.errors import UserError
 from nesht.presets import PRESETS, preset
+
+COMMANDS: dict[str, type] = {
+    "train": Train,
+    "resume": Resume,
+    "tune": Tune,
+    "eval": Eval,
+    "inspect": Inspect,
+    "export": Export,
+    "watch": Watch,
+    "bench": Bench,
+    "experiment": Experiment,
+    "report": Report,
+    "baseline": Baseline,
+    "theory": Theory,
+}
+"""Every part of the command, in the order of its help."""
+
+_SAVED = "stopped; what was trained is saved, and `nesht resume` goes on from there."
+STOPPED = {"train": _SAVED, "resume": _SAVED, "tune": "stopped; the same command goes on from there."}
+"""What to say after Ctrl-C, by command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,32 +60,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         _end(f"{error.strerror or error}: {error.filename or 'while writing'}. What was saved before is intact.", 1)
     except KeyboardInterrupt:
-        saved = arguments[0] in ("train", "resume")
-        _end("stopped; what was trained is saved, and `nesht resume` goes on from there." if saved else "stopped.", 130)
+        _end(STOPPED.get(arguments[0], "stopped."), 130)
 
 
 def _parse(arguments: list[str]) -> Any:
-    commands: Any = Annotated[
-        Annotated[Train, tyro.conf.subcommand("train", default=Train(options=_starting_point(arguments)))]
-        | Annotated[Resume, tyro.conf.subcommand("resume")]
-        | Annotated[Eval, tyro.conf.subcommand("eval")]
-        | Annotated[Inspect, tyro.conf.subcommand("inspect")]
-        | Annotated[Export, tyro.conf.subcommand("export")]
-        | Annotated[Watch, tyro.conf.subcommand("watch")]
-        | Annotated[Bench, tyro.conf.subcommand("bench")]
-        | Annotated[Experiment, tyro.conf.subcommand("experiment")]
-        | Annotated[Report, tyro.conf.subcommand("report")]
-        | Annotated[Baseline, tyro.conf.subcommand("baseline")]
-        | Annotated[Theory, tyro.conf.subcommand("theory")],
-        None,
-    ]
+    start = {"options": _starting_point(arguments)}
+    named = (
+        Annotated[command, tyro.conf.subcommand(name, default=command(**start))]
+        if name in ("train", "tune")
+        else Annotated[command, tyro.conf.subcommand(name)]
+        for name, command in COMMANDS.items()
+    )
+    commands: Any = Annotated[Union[tuple(named)], None]  # noqa: UP007 (made of a table)
     markers = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
     return tyro.cli(commands, args=arguments, prog="nesht", config=markers, registry=_registry())
 
 
 def _starting_point(arguments: list[str]) -> Config:
-    """Return the options that `train` starts from: the defaults, then the preset, then the config file."""
-    if not arguments or arguments[0] != "train":
+    """Return the options that training starts from: the defaults, then the preset, then the config file."""
+    if not arguments or arguments[0] not in ("train", "tune"):
         return Config()
     peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for flag in ("--preset", "--env", "--config"):

@@ -143,8 +143,8 @@ class RuntimeOptions:
     """Simulations in flight, over all threads (batch, atari; default: chosen)."""
     checkpoint_seconds: float = 15.0
     """Least time between two checkpoints."""
-    tensorboard: bool = False
-    """Also write TensorBoard event files into the run folder (needs the extra nesht[tensorboard])."""
+    track: Literal["none", "tensorboard", "wandb", "mlflow"] = "none"
+    """Where a run is tracked beside its folder: TensorBoard, Weights & Biases, MLflow (each an extra of its name)."""
 
 
 @dataclass(frozen=True)

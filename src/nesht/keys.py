@@ -35,6 +35,7 @@ class Stream(IntEnum):
     PARAMETERS = 3
     RESET = 4
     WAIT = 5
+    SETTINGS = 6
 
 
 def pack(seed: int, generation: int = 0, member: int = 0, rollout: int = 0) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,13 +60,6 @@ def test_evaluation_counts_every_reward_and_no_steps() -> None:
 def test_the_wall_clock_is_a_budget_too() -> None:
     run = nesht.train(**{**PENDULUM, "generations": None, "seconds": 0.01, "n": 4})
     assert run.generations == 1
-
-
-def test_tensorboard_gets_event_files(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboardX")
-    nesht.train(out=tmp_path / "run", tensorboard=True, **{**PENDULUM, "generations": 2, "n": 4})
-    (events,) = (tmp_path / "run" / "tensorboard").iterdir()
-    assert b"recent_score" in events.read_bytes()
 
 
 def test_a_step_cost_cancels_a_survival_bonus() -> None:

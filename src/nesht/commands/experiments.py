@@ -121,9 +121,8 @@ class Report:
         """Write the page and say the main findings."""
         from importlib.util import find_spec
 
-        missing = [name for name in ("scipy", "matplotlib") if find_spec(name) is None]
-        if missing:
-            raise UserError("a report needs `pip install 'nesht[report]'`.")
+        if find_spec("matplotlib") is None:
+            raise UserError("a report needs `pip install 'nesht[plot]'`.")
         if not self.paths:
             raise UserError("which results? For example: nesht report results/table1-tuned")
         from nesht.policies.saved import load_policy

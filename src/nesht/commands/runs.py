@@ -34,7 +34,7 @@ class Train:
 
         config = self.options
         seeds = parse_seeds(self.seeds) if self.seeds else [config.training.seed]
-        out = self.out or Path("runs") / _slug(config)
+        out = self.out or Path("runs") / slug(config)
         results = train_fleet(seeds, config=config, out=out, overwrite=self.overwrite)
         for result in results:
             print(_told(result))
@@ -59,12 +59,14 @@ class Resume:
     """Another engine."""
     device: Literal["auto", "cpu", "cuda"] | None = None
     """Another device for the fused engine."""
+    track: Literal["none", "tensorboard", "wandb", "mlflow"] | None = None
+    """Another tracker, or none."""
 
     def execute(self) -> None:
         """Resume and say what came out."""
         from nesht.training.api import resume
 
-        names = ("steps", "generations", "seconds", "threads", "engine", "device")
+        names = ("steps", "generations", "seconds", "threads", "engine", "device", "track")
         changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         for result in resume(self.path, **changes):
             print(_told(result))
@@ -82,7 +84,8 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def _slug(config: Config) -> str:
+def slug(config: Config) -> str:
+    """Return a name for the folder of a task: Hopper-v4-x10."""
     task = config.sections()["task"]
     name = "".join(c if c.isalnum() or c in "-." else "-" for c in str(task["env"]))
     return f"{name or 'run'}-x{task['noise_ratio']:g}"

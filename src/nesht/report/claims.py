@@ -40,6 +40,21 @@ def across_tasks(runs: Sequence[Row], methods: Sequence[str]) -> list[Estimate |
     return found
 
 
+def ahead(runs: Sequence[Row]) -> str:
+    """Return where ours is above the paper's table and above the other methods, as a sentence."""
+    ours, others = task_scores(runs, "ours"), [task_scores(runs, method) for method in METHODS if method != "ours"]
+    total, beats_paper, beats_others, apart = len(ours), 0, 0, 0
+    for task, scores in ours.items():
+        here, rivals = mean(scores), [mean(each[task]) for each in others if task in each]
+        beats_paper += here.value > best(*task)[1]
+        beats_others += all(here.value > rival.value for rival in rivals)
+        apart += all(here.above(rival) for rival in rivals)
+    return (
+        f"Ours is above the best column of the paper's table in {beats_paper} of {total} rows, above our own runs of "
+        f"all other methods in {beats_others} of {total}, with intervals that do not overlap in {apart} of {total}."
+    )
+
+
 def thresholding_helps(runs: Sequence[Row]) -> str:
     """Return whether the paper's rule beats vanilla NES and NES-L1 under the same tuning, as a sentence."""
     rule, sentences = task_scores(runs, "NESHT"), []

@@ -28,13 +28,11 @@ def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def draw_run(folders: list[Path], out: Path) -> None:
     """Draw learning curves (one line per run) beside the inputs that the first run's policy kept."""
     try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        from matplotlib import pyplot as plt
+        from matplotlib.figure import Figure  # not pyplot: a program that trains keeps its own figures
     except ImportError:
         raise UserError("pictures need `pip install 'nesht[plot]'`.") from None
-    figure, (curve, bars) = plt.subplots(1, 2, figsize=(11, 4.6), width_ratios=[1.5, 1], layout="constrained")
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    curve, bars = figure.subplots(1, 2, width_ratios=[1.5, 1])
     _draw_curves(curve, folders)
     policy = load_policy(folders[0])
     if isinstance(policy.network, ConvNet):
@@ -45,8 +43,6 @@ def draw_run(folders: list[Path], out: Path) -> None:
         figure.savefig(out, dpi=150)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot write the picture {out}: {error}.") from error
-    finally:
-        plt.close(figure)
 
 
 def _draw_curves(axes: Any, folders: list[Path]) -> None:

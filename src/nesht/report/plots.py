@@ -36,7 +36,7 @@ def drawn(name: str, caption: str, rows: int, columns: int, draw: Callable[[Any]
         import matplotlib as mpl
         from matplotlib.figure import Figure as Canvas
     except ImportError:
-        raise UserError("a report needs `pip install 'nesht[report]'`.") from None
+        raise UserError("a report needs `pip install 'nesht[plot]'`.") from None
     style: dict[str, Any] = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
     style |= {"grid.alpha": 0.25, "svg.fonttype": "path", "svg.hashsalt": name, "axes.titlesize": 9}
     with mpl.rc_context(style):

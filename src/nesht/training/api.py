@@ -16,6 +16,7 @@ from nesht.training.folder import RunFolder, find_runs, fleet_runs, is_run, read
 from nesht.training.loop import Callback, Group, Run, RunResult, run_groups
 from nesht.training.recorder import Recorder
 from nesht.training.setup import DEFAULT_STEPS, Setup, build, kind, together
+from nesht.training.trackers import Tracker, start_tracker
 
 CHANGEABLE = {"env", "steps", "generations", "seconds", *(option.name for option in fields(RuntimeOptions))}
 """What `resume` may change: where a run is computed, how long, and the function behind the name of its environment."""
@@ -80,6 +81,7 @@ def train_many(
     *,
     outs: Sequence[str | Path] | None = None,
     overwrite: bool = False,
+    pause: int | None = None,
     progress: bool = True,
     callback: Callback | None = None,
 ) -> list[RunResult]:
@@ -92,16 +94,18 @@ def train_many(
         configs: the options of every run.
         outs: the run folder of every run; without them nothing is written.
         overwrite: replace runs that are already there.
+        pause: steps after which to stop every run for now; `resume` goes on.
         progress: show progress on standard error.
         callback: called after every generation of a group of runs with the records of its active runs; on a GPU from
             several threads.
     """
     if not configs:
         raise UserError("there are no runs to train.")
-    setups = [build(config if _has_budget(config) else config.change(steps=DEFAULT_STEPS)) for config in configs]
-    folders = _start_folders([Path(out) for out in outs], setups, overwrite) if outs else [None] * len(setups)
+    configs = [config if _has_budget(config) else config.change(steps=DEFAULT_STEPS) for config in configs]
+    setups = [build(config).pausing(pause) for config in configs]
+    runs = _start_runs([Path(out) for out in outs] if outs else [], setups, overwrite)
     groups = _by_kind(setups)
-    made = [_new_group([setups[i] for i in rows], [folders[i] for i in rows]) for rows in groups]
+    made = [_new_group([setups[i] for i in rows], [runs[i] for i in rows]) for rows in groups]
     return _in_order(groups, run_groups(made, progress, callback))
 
 
@@ -124,25 +128,25 @@ def _has_budget(config: Config) -> bool:
     return not (options.steps is options.generations is options.seconds is None)
 
 
-def _new_group(setups: list[Setup], folders: list[RunFolder | None]) -> Group:
+def _new_group(setups: list[Setup], runs: list[Run]) -> Group:
     """Return the group of new runs of one kind."""
-    seeds = [setup.config.training.seed for setup in setups]
-    board = setups[0].config.runtime.tensorboard
-    runs = [
-        Run(seed, folder, Recorder(folder.path, tensorboard=board) if folder else None)
-        for seed, folder in zip(seeds, folders, strict=True)
-    ]
     setup = together(setups)
-    return Group(setup, Fleet.new(setup, seeds), runs)
+    return Group(setup, Fleet.new(setup, [run.seed for run in runs]), runs)
 
 
 def resume(
-    path: str | Path | Sequence[str | Path], *, progress: bool = True, callback: Callback | None = None, **options: Any
+    path: str | Path | Sequence[str | Path],
+    *,
+    pause: int | None = None,
+    progress: bool = True,
+    callback: Callback | None = None,
+    **options: Any,
 ) -> list[RunResult]:
     """Go on with the run or the fleet in a folder; it ends with the same bits as if it had never stopped.
 
     Args:
         path: a run folder, the folder of a fleet, or several of them, which then go on in one program.
+        pause: steps after which to stop every run for now.
         progress: show progress on standard error.
         callback: called after every generation with the records of all active runs.
         options: runtime options to change (`threads`, ...), a larger budget (`steps`, `generations`, `seconds`), or the
@@ -155,7 +159,7 @@ def resume(
     if "engine" in options:  # another engine may not know the device of the one before
         options = {"device": "auto", **options}
     configs = [read_config(folder).change(**options) for folder in paths]
-    setups = [build(config) for config in configs]
+    setups = [build(config).pausing(pause) for config in configs]
     groups = _by_kind(setups)
     runs: list[Run] = []
     made: list[Group] = []
@@ -172,7 +176,9 @@ def resume(
                     print(f"nesht: {warning}", file=sys.stderr)
                 if options:
                     folder.remember(config)
-                runs[-1].recorder = Recorder(paths[i], lengths, config.runtime.tensorboard)
+                track = config.runtime.track
+                tracker = start_tracker(track, paths[i], config, folder.tracked(track), int(fleet.steps[0]))
+                runs[-1].recorder = Recorder(paths[i], lengths, tracker)
             made.append(Group(setup, Fleet.join(fleets), runs[-len(rows) :]))
     except BaseException:
         for run in runs:
@@ -198,17 +204,28 @@ def _check_kind(out: Path, runs: int) -> None:
         raise UserError(f"{out} already holds {kind}; choose another --out.")
 
 
-def _start_folders(paths: Sequence[Path], setups: list[Setup], overwrite: bool) -> list[RunFolder | None]:
-    """Open and claim all folders before anything is simulated."""
-    folders: list[RunFolder | None] = []
+def _start_runs(paths: Sequence[Path], setups: list[Setup], overwrite: bool) -> list[Run]:
+    """Claim all folders and start all trackers before anything there is replaced; no paths, no folders."""
+    seeds = [setup.config.training.seed for setup in setups]
+    if not paths:
+        return [Run(seed, None, None) for seed in seeds]
+    folders: list[RunFolder] = []
+    trackers: list[Tracker | None] = []
     try:
+        for path in paths:
+            folders.append(RunFolder(path))
+            if not overwrite:
+                folders[-1].check_free()
         for path, setup in zip(paths, setups, strict=True):
-            folder = RunFolder(path)
-            folders.append(folder)
-            folder.start(setup.config, overwrite)
+            trackers.append(start_tracker(setup.config.runtime.track, path, setup.config))
+        for folder, setup in zip(folders, setups, strict=True):
+            folder.start(setup.config)
     except BaseException:
-        for opened in folders:
-            if opened is not None:
-                opened.close()
+        for tracker in trackers:
+            if tracker is not None:
+                tracker.close(finished=False)
+        for folder in folders:
+            folder.close()
         raise
-    return folders
+    recorders = [Recorder(path, tracker=tracker) for path, tracker in zip(paths, trackers, strict=True)]
+    return [Run(*parts) for parts in zip(seeds, folders, recorders, strict=True)]

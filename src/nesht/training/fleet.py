@@ -108,6 +108,12 @@ def progress(fleet: Fleet, setup: Setup) -> np.ndarray:
     return np.zeros(len(fleet))
 
 
+def paused(fleet: Fleet, setup: Setup) -> np.ndarray:
+    """Return which runs have come to where they should stop for now."""
+    pause = setup.budget.pause
+    return fleet.steps >= pause if pause is not None else np.zeros(len(fleet), bool)
+
+
 def done(fleet: Fleet, setup: Setup) -> np.ndarray:
     """Return which runs have used up their budget."""
     budget, over = setup.budget, np.zeros(len(fleet), bool)

@@ -6,6 +6,7 @@
     checkpoint.safetensors  the whole state of the run, and checkpoint.previous.safetensors the one before
     policy.safetensors      the policy: weights, normaliser, task, feature names
     summary.json            the result, once the run is finished
+    tracker.json            where a tracked run is found, and figure.png what its tracker shows
 
 A fleet is a folder of run folders, one per seed.
 """
@@ -29,6 +30,7 @@ from nesht.training.fleet import Fleet
 CONFIG, CHECKPOINT, PREVIOUS = "config.toml", "checkpoint.safetensors", "checkpoint.previous.safetensors"
 METRICS = ("metrics.csv", "metrics.jsonl", "evaluations.csv")
 SUMMARY, LOCK = "summary.json", ".lock"
+TRACKER, FIGURE = "tracker.json", "figure.png"
 
 
 @dataclass
@@ -52,17 +54,27 @@ class RunFolder:
         """Let go of the folder."""
         self._lock.release()
 
-    def start(self, config: Config, overwrite: bool) -> None:
-        """Begin a new run here; an existing one is refused, or removed if it may be overwritten."""
+    def check_free(self) -> None:
+        """Refuse to begin a run where there is one."""
         if is_run(self.path):
-            if not overwrite:
-                self.close()
-                raise UserError(
-                    f"{self.path} already holds a run: `nesht resume {self.path}` goes on, --overwrite replaces it."
-                )
-            for name in (CHECKPOINT, PREVIOUS, POLICY, SUMMARY, *METRICS, CONFIG):
+            raise UserError(
+                f"{self.path} already holds a run: `nesht resume {self.path}` goes on, --overwrite replaces it."
+            )
+
+    def start(self, config: Config) -> None:
+        """Begin a new run here; one that was here before is removed."""
+        if is_run(self.path):
+            for name in (CHECKPOINT, PREVIOUS, POLICY, SUMMARY, TRACKER, FIGURE, *METRICS, CONFIG):
                 (self.path / name).unlink(missing_ok=True)
         self.remember(config)
+
+    def tracked(self, tracker: str) -> str | None:
+        """Return what a tracker knows the run by; None if it does not know it."""
+        try:
+            found = json.loads((self.path / TRACKER).read_text())
+            return str(found["run"]) if found["tracker"] == tracker else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def remember(self, config: Config) -> None:
         """Write the options of the run; a result that came from other ones is no longer its result."""

@@ -17,7 +17,7 @@ import numpy as np
 from nesht.engines import Engine
 from nesht.policies.saved import FILE as POLICY_FILE
 from nesht.policies.saved import Policy
-from nesht.training.fleet import Fleet, advance, done, evaluate
+from nesht.training.fleet import Fleet, advance, done, evaluate, paused
 from nesht.training.folder import RunFolder
 from nesht.training.progress import ProgressDisplay
 from nesht.training.recorder import Record, Recorder, evaluation_records, records
@@ -34,7 +34,7 @@ Callback = Callable[[Sequence[Record]], Any]
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run."""
+    """A run that is finished, or that was told to pause."""
 
     seed: int
     score: float
@@ -196,8 +196,8 @@ def _generation(point: _Point, engine: Engine) -> tuple[_Point, list[Record]]:
 
 
 def _finish(point: _Point, engine: Engine) -> tuple[_Point, dict[int, RunResult]]:
-    """Evaluate and save the runs whose budget is spent; returns the others, and the results by the run's identity."""
-    over = done(point.fleet, point.setup)
+    """Evaluate and save the runs that end or pause here; returns the others, and the results by the run's identity."""
+    over = done(point.fleet, point.setup) | paused(point.fleet, point.setup)
     if not over.any():
         return point, {}
     ended = point.select(np.flatnonzero(over))
@@ -227,8 +227,9 @@ def _result(fleet: Fleet, i: int, setup: Setup, run: Run) -> RunResult:
         history=run.history,
         evaluations=run.evaluations,
     )
-    if run.folder is not None:
+    if run.folder is not None and run.recorder is not None and done(fleet, setup)[i]:
         run.folder.summarise(
             {name: getattr(result, name) for name in ("seed", "score", "steps", "generations", "seconds", "diverged")}
         )
+        run.recorder.finish()
     return result

@@ -92,8 +92,7 @@ class ProgressDisplay:
 def _share(record: Record, budget: Budget) -> float:
     """The share of its budget that a run has spent, by the limit that is nearest."""
     spent = [0.0]
-    if budget.steps:
-        spent.append(record["steps"] / budget.steps)
+    spent += [record["steps"] / steps for steps in (budget.steps, budget.pause) if steps]
     if budget.generations:
         spent.append((record["generation"] + 1) / budget.generations)
     if budget.seconds:

@@ -1,4 +1,4 @@
-"""What a run leaves behind, generation by generation: CSV and JSON lines always, TensorBoard if asked for."""
+"""What a run leaves behind, generation by generation: CSV and JSON lines always, a tracker if asked for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import csv
 import json
 import math
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+from nesht.policies.saved import FILE as POLICY
+from nesht.storage import write_file
 from nesht.training.fleet import Fleet, Generation
-from nesht.training.folder import METRICS
+from nesht.training.folder import CONFIG, FIGURE, METRICS, TRACKER
 from nesht.training.setup import Setup
+from nesht.training.trackers import Tracker
 
 Record = dict[str, Any]
 """One generation of one run: names of metrics to numbers, None where there is no value."""
@@ -125,10 +130,11 @@ def evaluation_records(fleet: Fleet, scores: np.ndarray, setup: Setup) -> dict[i
 
 
 class Recorder:
-    """Appends a run's records to the files in its folder."""
+    """Appends a run's records to the files in its folder, and shows them to its tracker."""
 
-    def __init__(self, folder: Path, lengths: dict[str, int] | None = None, tensorboard: bool = False):
+    def __init__(self, folder: Path, lengths: dict[str, int] | None = None, tracker: Tracker | None = None):
         """Start new files, or go on with files cut to the given lengths."""
+        self._folder, self._tracker, self._finished = folder, tracker, False
         self._files: dict[str, TextIO] = {}
         for name in METRICS:
             path = folder / name
@@ -140,7 +146,8 @@ class Recorder:
         for file, writer in ((rows, self._csv), (evaluations, self._evaluations)):
             if file.tell() == 0:
                 writer.writeheader()
-        self._board = _tensorboard(folder) if tensorboard else None
+        if tracker is not None:
+            write_file(folder / TRACKER, json.dumps({"tracker": tracker.name, "run": tracker.id}).encode())
 
     def write(self, record: Record) -> None:
         """Append the record of a generation."""
@@ -159,25 +166,39 @@ class Recorder:
             file.flush()
         return {name: file.tell() for name, file in self._files.items()}
 
+    def finish(self) -> None:
+        """Give the tracker what a finished run leaves: its policy, its options and a picture of it."""
+        self._finished = True
+        self._track(self._keep)
+
     def close(self) -> None:
         """Close the files."""
         for file in self._files.values():
             file.close()
-        if self._board is not None:
-            self._board.close()
+        self._track(lambda tracker: tracker.close(self._finished))
 
     def _show(self, record: Record) -> None:
-        if self._board is not None:
-            for name, value in record.items():
-                if value is not None and name not in ("seed", "steps", "generation", "segments"):
-                    self._board.add_scalar(name, value, record["steps"])
+        left_out = ("seed", "steps", "generation", "segments")
+        values = {name: value for name, value in record.items() if value is not None and name not in left_out}
+        self._track(lambda tracker: tracker.log(values, record["steps"]))
+
+    def _keep(self, tracker: Tracker) -> None:
+        from nesht.report.figure import draw_run  # needs matplotlib, which comes with every tracker's extra
+
+        draw_run([self._folder], self._folder / FIGURE)
+        tracker.keep([self._folder / name for name in (POLICY, CONFIG, FIGURE)])
+
+    def _track(self, action: Callable[[Tracker], None]) -> None:
+        """Do something with the tracker, if there is one; if it fails, the run goes on without it."""
+        if self._tracker is None:
+            return
+        try:
+            action(self._tracker)
+        except Exception as error:
+            self._tracker = None
+            words = " ".join(str(error).split())
+            print(f"nesht: {self._folder} is no longer tracked ({words}); the run itself goes on.", file=sys.stderr)
 
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _tensorboard(folder: Path) -> Any:
-    from tensorboardX import SummaryWriter  # an extra; `setup.build` has checked that it is there
-
-    return SummaryWriter(str(folder / "tensorboard"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from nesht.strategy import (
 from nesht.strategy.nes import together as together_strategies
 from nesht.strategy.sparsify import Sparsifier
 from nesht.tasks.task import Task, make_task
+from nesht.training.trackers import check_tracker
 
 DEFAULT_STEPS = 1_000_000
 
@@ -41,6 +41,8 @@ class Budget:
     steps: int | None
     generations: int | None
     seconds: float | None
+    pause: int | None = None
+    """Steps after which to stop for now: schedules go by the whole budget, and the run is not finished."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,10 @@ class Setup:
     def engine(self) -> Engine:
         """Make the engine that the options ask for."""
         return make_engine(self.task, self.policy, self.config.runtime)
+
+    def pausing(self, steps: int | None) -> Setup:
+        """Return the same, but to be stopped for now after so many steps."""
+        return replace(self, budget=replace(self.budget, pause=steps))
 
     def of(self, run: int) -> Setup:
         """Return the setup of one run."""
@@ -204,8 +210,7 @@ def _check_ranges(config: Config) -> None:
         (runtime.slots is None or runtime.slots >= 1, f"slots must be at least 1, got {runtime.slots}."),
         (runtime.checkpoint_seconds >= 0, "checkpoint_seconds must be 0 or more."),
     ]
-    if runtime.tensorboard and find_spec("tensorboardX") is None:
-        raise UserError("TensorBoard output needs `pip install 'nesht[tensorboard]'`.")
+    check_tracker(runtime.track)
     for fine, sentence in rules:
         if not fine:
             raise UserError(sentence)
