@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -91,6 +92,9 @@ def run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elif line.startswith("pip install"):
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         assert set(re.findall(r"[\w-]+", re.search(r"\[(.*)\]", line)[1])) <= set(extras), line  # type: ignore[index]
+    elif line.startswith("echo "):
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        subprocess.run(["bash", "-euo", "pipefail", "-c", line], check=True, env={**os.environ, "PATH": programs})
     elif any(re.fullmatch(pattern, line) for pattern in SETTING_UP):
         pass
     else:
