@@ -1,8 +1,8 @@
 """The NES gradient (Wierstra et al., 2014; Salimans et al., 2017): `1 / (n sigma) * sum_i w_i eps_i`.
 
-The sum runs over chunks of a fixed number of directions, which are added in pairs: neighbours, then neighbours of those.
-Whoever sums up a stretch of 1, 2, 4, 8, ... whole chunks therefore makes one number of that tree, and the bits do not
-depend on who computed what. Memory does not grow with the population.
+The sum runs over chunks of a fixed number of directions, added in pairs: neighbours, then neighbours of those. Whoever
+sums up a stretch of 1, 2, 4, 8, ... whole chunks makes one number of that tree, so that the bits do not depend on who
+computed what. Memory does not grow with the population.
 """
 
 from __future__ import annotations
