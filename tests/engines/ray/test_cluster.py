@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import ray
+import tomli_w
 from real_nodes import Nodes
 from strange_environments import Strange
 
@@ -322,3 +323,31 @@ def test_nodes_that_do_not_share_the_folders_are_one_sentence(tmp_path: Path, no
     task = ray.remote(_train).remote([(made.config, gone)], versions(""), sys.path)
     with pytest.raises(UserError, match="does not see the folder"):
         ray.get(task)
+
+
+# Slurm
+
+
+def test_the_slurm_script_starts_a_cluster_and_ends_it(tmp_path: Path, alone: bytes) -> None:
+    script = Path(__file__).parents[3] / "examples" / "slurm.sh"
+    stand_ins = {  # for Slurm's own commands: both nodes are this machine
+        "scontrol": "printf 'here\\nthere\\n'",
+        "srun": 'while [ "${1#--}" != "$1" ]; do [ "$1" = --nodelist ] && shift; shift; done; exec "$@"',
+    }
+    for name, line in stand_ins.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    out = tmp_path / "run"
+    plain = {name: value for name, value in SMALL.items() if name != "progress"}
+    (tmp_path / "options.toml").write_text(tomli_w.dumps({**plain, **ON_RAY, "actors": 3}))
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SLURM_JOB_NODELIST": "here,there",
+        "SLURM_JOB_ID": str(random.randrange(20000)),
+        "SLURM_CPUS_PER_TASK": "2",
+    }
+    words = ["bash", str(script), "train", "--config", str(tmp_path / "options.toml"), "--out", str(out)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (out / "policy.safetensors").read_bytes() == alone
