@@ -2,7 +2,7 @@
 
     python benchmarks/cluster.py --out results/cluster.json
 
-Speed is that of whole generations, engine by engine in turns; the ratios are of medians. Bytes are those of what is
+Speed is that of whole generations, engine by engine in turns; ratios are medians over them. Bytes are those of what is
 really handed to Ray and comes back, once more counted by the kernel between node processes. The driver's time is the
 processor time of its process. The model (`cluster_model.py`) knows these measurements and the assumptions it lists.
 """
@@ -14,7 +14,7 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -59,41 +59,32 @@ def on_ray(actors: int, **options: Any) -> dict[str, Any]:
 # Speed
 
 
-def rate(setup: Setup, engine: Engine, fleet: Fleet, generations: int) -> tuple[float, Fleet]:
-    """Return the steps per second of some generations, and the runs after them."""
-    began, before = time.perf_counter(), fleet.steps[0]
-    for _ in range(generations):
-        fleet, _ = advance(fleet, setup, engine)
-    return float((fleet.steps[0] - before) / (time.perf_counter() - began)), fleet
-
-
-def speed(env: str, counts: list[int], rounds: int, generations: int, n: int) -> dict[str, Any]:
-    """Measure all engines in turns, every one with the same generations of the same run."""
-    setup = setup_of(env=env, n=n)
-    threads = cores()
+def speed(setup: Setup, counts: list[int], rounds: int) -> dict[str, Any]:
+    """Let all engines run the same generations in turns; the ratios are medians over generations."""
+    usual, fleet = f"batch, {cores()} threads", Fleet.new(setup, [0])
     found: dict[str, list[float]] = {}
-    with engine_of(setup, engine="batch", threads=threads) as batch:
-        fleet = Fleet.new(setup, [0])
+    with ExitStack() as stack:
+        engines = {usual: stack.enter_context(engine_of(setup, engine="batch", threads=cores()))}
+        engines |= {f"ray, {count} actors": stack.enter_context(engine_of(setup, **on_ray(count))) for count in counts}
+        for engine in engines.values():
+            advance(fleet, setup, engine)
         for _ in range(5):  # away from the first policies, which fall at once
-            fleet, _ = advance(fleet, setup, batch)
+            fleet, _ = advance(fleet, setup, engines[usual])
         for _ in range(rounds):
-            name, after = f"batch, {threads} threads", fleet
-            measured, after = rate(setup, batch, fleet, generations)
-            found.setdefault(name, []).append(measured)
-            for actors in counts:
-                with engine_of(setup, **on_ray(actors)) as engine:
-                    advance(fleet, setup, engine)
-                    measured, same = rate(setup, engine, fleet, generations)
-                assert same.state.theta.tobytes() == after.state.theta.tobytes()
-                found.setdefault(f"ray, {actors} actors", []).append(measured)
-            fleet = after
-    rates = {name: median(values) for name, values in found.items()}
-    usual = rates[f"batch, {threads} threads"]
+            ends = {}
+            for name, engine in engines.items():
+                began = time.perf_counter()
+                ends[name], _ = advance(fleet, setup, engine)
+                seconds = time.perf_counter() - began
+                found.setdefault(name, []).append(float(ends[name].steps[0] - fleet.steps[0]) / seconds)
+            assert len({end.state.theta.tobytes() for end in ends.values()}) == 1
+            fleet = ends[usual]
+    ratios = {count: np.array(found[f"ray, {count} actors"]) / found[usual] for count in counts}
     return {
-        "n": n,
-        "steps/s": {name: round(value) for name, value in rates.items()},
+        "n": setup.config.strategy.n,
+        "steps/s": {name: round(median(values)) for name, values in found.items()},
         "raw": {name: [round(value) for value in values] for name, values in found.items()},
-        "ray / batch": {str(actors): round(rates[f"ray, {actors} actors"] / usual, 3) for actors in counts},
+        "ray / batch": {str(count): round(float(np.median(values)), 3) for count, values in ratios.items()},
     }
 
 
@@ -268,9 +259,8 @@ def _update_cost(d: int) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--generations", type=int, default=3)
-    parser.add_argument("--members", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--members", type=int, default=128)
     parser.add_argument("--patience", type=float, default=60.0, help="seconds to wait for a quiet machine")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -278,10 +268,10 @@ def main() -> None:
     small = {"object_store_memory": 200 * 2**20, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
     for _ in range(2):
-        cluster.add_node(num_cpus=max(1, cores() // 2), object_store_memory=200 * 2**20)
+        cluster.add_node(num_cpus=cores(), object_store_memory=200 * 2**20)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
     rates = {
-        env: speed(env, [1, cores()], options.rounds, options.generations, options.members)
+        env: speed(setup_of(env=env, n=options.members, max_episode_steps=200), [1, cores()], options.rounds)
         for env in ("Hopper-v4", "HalfCheetah-v4")
     }
     sent = traffic([256, 1024, 4096], 0)

@@ -53,7 +53,7 @@ def connect(address: str | None, cpus: int) -> bool:
             "no Ray is running on this machine to join; start one with `ray start --head`, give --address HOST:PORT, "
             "or leave out --address to use this machine alone."
         ) from error
-    except (RuntimeError, ValueError) as error:  # among others, Ray's own comparison of versions
+    except (RuntimeError, ValueError, ray.exceptions.RayError) as error:  # other versions of Ray, or another token
         raise UserError(f"cannot join the Ray cluster at {where['address']}: {_first_lines(error)}") from error
     finally:
         if threading.current_thread() is threading.main_thread():

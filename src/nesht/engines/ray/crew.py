@@ -168,11 +168,15 @@ class Crew:
                     self._free.append(hand)
                     self._failed.pop(hand.node, None)
                     found.append((hand, result, None))
-        limit = time.monotonic() - self._seconds
-        for ref in [ref for ref, hand in self._waits.items() if hand.since < limit]:
-            late = ray.exceptions.GetTimeoutError(f"no answer within {self._seconds:g} s.")
-            found.append(self._gone(self._waits.pop(ref), late))
+        for ref in [ref for ref, hand in self._waits.items() if time.monotonic() - hand.since > self._limit(hand)]:
+            hand = self._waits.pop(ref)
+            late = ray.exceptions.GetTimeoutError(f"no answer within {self._limit(hand):g} s.")
+            found.append(self._gone(hand, late))
         return found
+
+    def _limit(self, hand: _Hand) -> float:
+        """Return how many seconds an actor may take; to be placed and prepare may take longer than a chunk."""
+        return self._seconds if hand.job is not None else max(self._seconds, 2 * ROOM)
 
     def _gone(self, hand: _Hand, error: Exception) -> tuple[_Hand, Any, Exception | None]:
         """End an actor that failed."""
