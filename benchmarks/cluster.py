@@ -23,7 +23,7 @@ import numpy as np
 import ray
 from ray.cluster_utils import Cluster
 
-from cluster_model import BIG, CORES, assumptions, model
+from cluster_model import BIG, CORES, PER_NODE, assumptions, limit, model
 from machine import command, describe, wait_until_quiet
 from nesht.config import Config, RuntimeOptions
 from nesht.engines import Engine, cores, make_engine
@@ -132,7 +132,7 @@ def loopback() -> int:
 
 
 def traffic(populations: list[int], hidden: int) -> list[dict[str, Any]]:
-    """Return what two actors on two nodes get and send per generation, for populations of several sizes."""
+    """Return what two actors get and send per generation, for populations of several sizes."""
     rows = []
     for n in populations:
         setup = setup_of(n=n, max_episode_steps=3, hidden=(hidden,) if hidden else ())
@@ -197,7 +197,7 @@ def unit_costs() -> dict[str, Any]:
         assert isinstance(engine, RayEngine)
         fleet = Fleet.new(setup, [0])
         for share in (8, 256):
-            ray_engine.SHARE = share
+            ray_engine.SHARE, engine._fill = share, 1
             advance(fleet, setup, engine)
             with counted(engine) as counts:
                 began = time.process_time()
@@ -259,8 +259,8 @@ def _update_cost(d: int) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--members", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--members", type=int, default=256)
     parser.add_argument("--patience", type=float, default=60.0, help="seconds to wait for a quiet machine")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -289,6 +289,11 @@ def main() -> None:
             "assumptions": assumptions(per_core),
             "linear policy": model(costs, per_core, small_d),
             "big policy": model(costs, per_core, BIG),
+            "cores from which on the driver is the bottleneck": {
+                f"{kind}, {threads} threads per actor": limit(costs, per_core, d, threads)
+                for kind, d in (("linear policy", small_d), ("big policy", BIG))
+                for threads in (1, PER_NODE)
+            },
         },
     }
     print(json.dumps(result, indent=1))

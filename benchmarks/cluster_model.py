@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from nesht.engines.ray.engine import BIG as SUMMED_BY_ACTORS
-from nesht.engines.ray.engine import PARTS, SHARE
+from nesht.engines.ray.engine import FILL, PARTS, SHARE
 
 CORES = (500, 1440, 10_000)
 BIG = 1_000_000
@@ -41,15 +41,28 @@ def model(costs: dict[str, Any], per_core: float, d: int) -> list[dict[str, Any]
     return [_generation(costs, per_core, d, cores, threads) for cores in CORES for threads in (1, PER_NODE)]
 
 
+def limit(costs: dict[str, Any], per_core: float, d: int, threads: int) -> int:
+    """Return the number of cores from which on the driver takes longer than the episodes, in steps of a node."""
+    cores = PER_NODE
+    while (
+        not _generation(costs, per_core, d, cores, threads)["the driver is the bottleneck"]
+        and cores < 100 * PER_NODE**2
+    ):
+        cores += PER_NODE
+    return cores
+
+
 def _generation(costs: dict[str, Any], per_core: float, d: int, cores: int, threads: int) -> dict[str, Any]:
     actors, n = math.ceil(cores / threads), MEMBERS * cores
     episodes = MEMBERS * STEPS / per_core
-    chunks = min(n, SHARE * actors)
-    look = costs["seconds to look at n answers"][cores] / cores  # a busy driver finds many answers at every look
+    each = n / actors
+    chunks = n / 2 ** int(math.log2(max(1.0, each / SHARE, min(each, FILL["batch"] * threads))))
+    look = max(seconds / count for count, seconds in costs["seconds to look at n answers"].items())
     numbers = n // 2 * d
     big = numbers >= SUMMED_BY_ACTORS
     draws = numbers * costs["seconds per random number"] / (min(PARTS, actors) if big else 1)
     parts = {
+        # A busy driver finds many answers at every look, so that looking at all of them costs each one its share.
         "handing out": chunks * (costs["seconds per chunk"] + 2 * look) + n * costs["seconds per episode"],
         "theta out": math.ceil(cores / PER_NODE) * 8 * d / NETWORK,
         "gradient": draws + (PARTS * d * (8 / NETWORK + costs["seconds per number added"]) if big else 0.0),

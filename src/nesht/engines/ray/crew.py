@@ -180,7 +180,8 @@ class Crew:
 
     def _gone(self, hand: _Hand, error: Exception) -> tuple[_Hand, Any, Exception | None]:
         """End an actor that failed."""
-        self._failed[hand.node] += hand.job is None
+        full = isinstance(error, self._ray.exceptions.GetTimeoutError)  # of another's work, most likely
+        self._failed[hand.node] += hand.job is None and not full
         self._ray.kill(hand.actor)
         return hand, None, error
 

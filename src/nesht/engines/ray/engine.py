@@ -28,7 +28,13 @@ from nesht.strategy.perturb import Population, Source
 from nesht.tasks.task import Task
 
 SHARE = 8
-"""Chunks per actor and generation, about: enough that they end together, few enough that a chunk fills an engine."""
+"""Chunks per actor and generation, if there are enough episodes: then all end together, nearly."""
+
+FILL = {"batch": 32, "fused": 32, "atari": 8, "gym": 1}
+"""Episodes per thread of an actor that keep its engine busy: the least in a chunk, if every actor gets one."""
+
+FILL_GPU = 2**14
+"""The same of a GPU."""
 
 BIG = 2**22
 """Random numbers behind a gradient from which on actors sum it up; this process makes fewer in the twentieth of a
@@ -61,6 +67,7 @@ class RayEngine(Engine):
             raise
         self.source: Source = self
         self._own_directions = inner == "fused"
+        self._fill = FILL_GPU if options.device == "cuda" else FILL[inner] * cpus
         self._sent: tuple[Population | None, Any] = (None, None)
 
     def run(self, episodes: Episodes) -> Outcomes:
@@ -69,7 +76,7 @@ class RayEngine(Engine):
 
         if not len(episodes):
             return Outcomes.empty(0, 0)
-        grain = 2 ** max(0, (len(episodes) // (SHARE * len(self.crew))).bit_length() - 1)
+        grain = self._grain(len(episodes))
         columns = (episodes.run, episodes.member, episodes.luck, episodes.rollout)
         names = np.stack(columns).astype(np.uint32)
         shared = (self._send(episodes.population), ray.put(episodes.normaliser))
@@ -80,6 +87,11 @@ class RayEngine(Engine):
             for name in ("fitness", "score", "steps", "diverged")
         }
         return Outcomes(**plain, moments=Moments.joined([part.moments for part in parts]), grain=grain)
+
+    def _grain(self, episodes: int) -> int:
+        """Return how many episodes make a chunk."""
+        each = episodes / max(1, len(self.crew))
+        return 2 ** int(np.log2(max(1.0, each / SHARE, min(each, self._fill))))
 
     def combine(self, population: Population, weights: np.ndarray) -> np.ndarray:
         """See `Source.combine`."""
