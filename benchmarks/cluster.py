@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -131,16 +132,16 @@ def loopback() -> int:
     return 0
 
 
-def traffic(populations: list[int], hidden: int) -> list[dict[str, Any]]:
+def traffic(populations: list[int]) -> list[dict[str, Any]]:
     """Return what two actors get and send per generation, for populations of several sizes."""
     rows = []
     for n in populations:
-        setup = setup_of(n=n, max_episode_steps=3, hidden=(hidden,) if hidden else ())
+        setup = setup_of(n=n, max_episode_steps=3)
         with engine_of(setup, **on_ray(2)) as engine:
             assert isinstance(engine, RayEngine)
             fleet, _ = advance(Fleet.new(setup, [0]), setup, engine)
             idle = _per_second(lambda: time.sleep(2.0))
-            generations, before, began = 10, loopback(), time.perf_counter()
+            generations, before, began = 5, loopback(), time.perf_counter()
             with counted(engine) as found:
                 for _ in range(generations):
                     fleet, _ = advance(fleet, setup, engine)
@@ -265,16 +266,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     idle = wait_until_quiet(options.patience)
+    os.environ["RAY_worker_niceness"] = "0"  # or Ray's workers would give way to all else on a busy machine (15)
     small = {"object_store_memory": 200 * 2**20, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
     for _ in range(2):
         cluster.add_node(num_cpus=cores(), object_store_memory=200 * 2**20)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
     rates = {
-        env: speed(setup_of(env=env, n=options.members, max_episode_steps=200), [1, cores()], options.rounds)
+        env: speed(setup_of(env=env, n=options.members, max_episode_steps=100), [1, cores()], options.rounds)
         for env in ("Hopper-v4", "HalfCheetah-v4")
     }
-    sent = traffic([256, 1024, 4096], 0)
+    sent = traffic([512, 2048, 8192])
     costs = driver_times()
     per_core = rates["HalfCheetah-v4"]["steps/s"]["ray, 1 actors"]
     small_d = setup_of(env="HalfCheetah-v4").policy.size
@@ -282,6 +284,7 @@ def main() -> None:
         "command": command(),
         **describe(),
         "idle before": round(idle, 2),
+        "niceness": os.nice(0),
         "speed": rates,
         "traffic": sent,
         "driver": costs,
