@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -266,17 +267,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     idle = wait_until_quiet(options.patience)
-    os.environ["RAY_worker_niceness"] = "0"  # or Ray's workers would give way to all else on a busy machine (15)
+    # Ray's workers would give way to all else on a busy machine.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     small = {"object_store_memory": 200 * 2**20, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
     for _ in range(2):
-        cluster.add_node(num_cpus=cores(), object_store_memory=200 * 2**20)
+        cluster.add_node(num_cpus=1 + cores(), object_store_memory=200 * 2**20)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
-    rates = {
-        env: speed(setup_of(env=env, n=options.members, max_episode_steps=100), [1, cores()], options.rounds)
-        for env in ("Hopper-v4", "HalfCheetah-v4")
-    }
+    rates = {}
+    for env in ("Hopper-v4", "HalfCheetah-v4"):
+        setup = setup_of(env=env, n=options.members, max_episode_steps=100)
+        rates[env] = speed(setup, [1, cores()], options.rounds)
+        print(env, rates[env]["ray / batch"], file=sys.stderr, flush=True)
     sent = traffic([512, 2048, 8192])
+    print("traffic is counted", file=sys.stderr, flush=True)
     costs = driver_times()
     per_core = rates["HalfCheetah-v4"]["steps/s"]["ray, 1 actors"]
     small_d = setup_of(env="HalfCheetah-v4").policy.size
