@@ -18,6 +18,9 @@ set -eu
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 ip=$(hostname --ip-address | awk '{print $1}')            # this script runs on the first node
 port=$((20000 + SLURM_JOB_ID % 20000))                    # two jobs may share a node
+export RAY_AUTH_MODE=token                                # nobody else on the network may use this cluster
+RAY_AUTH_TOKEN=$(python -c 'import secrets; print(secrets.token_hex(32))')
+export RAY_AUTH_TOKEN
 ray=(ray start --block --num-cpus "$SLURM_CPUS_PER_TASK" --disable-usage-stats)
 
 driver=
@@ -25,7 +28,10 @@ trap '[ -z "$driver" ] || kill -TERM "$driver"' TERM      # nesht saves what it 
 trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT    # and all of Ray ends with it
 
 "${ray[@]}" --head --node-ip-address "$ip" --port "$port" --include-dashboard false > /dev/null &
-until ray health-check --address "$ip:$port" 2> /dev/null; do sleep 1; done
+for _ in {1..60}; do
+    ray health-check --address "$ip:$port" 2> /dev/null && break
+    sleep 1
+done
 for node in "${nodes[@]:1}"; do
     srun --overlap --nodes=1 --ntasks=1 --nodelist "$node" "${ray[@]}" --address "$ip:$port" > /dev/null &
 done

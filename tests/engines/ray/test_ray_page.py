@@ -52,3 +52,11 @@ def test_the_model(page: str, found: dict[str, Any], kind: str) -> None:
         told = " | ".join(f"{each:.2f}" for each in times)
         begin = f"| {row['cores']} | {row['threads per actor']} | {row['d']} "
         assert f"{begin}| {told} | {row['efficiency']:.2f} |" in page
+
+
+def test_where_the_driver_becomes_the_bottleneck(page: str, found: dict[str, Any]) -> None:
+    limits = found["model"]["cores from which on the driver is the bottleneck"]
+    one, node, *big = limits.values()
+    assert f"from {one} cores on with actors of one thread, and from {node} on with an actor per node" in page
+    assert set(big) == {found["model"]["assumptions"]["cores of a node"]}  # the least that was asked about
+    assert f"{found['model']['assumptions']['steps/s of a core']:,} steps/s" in page
