@@ -170,9 +170,7 @@ def test_the_search_chooses_the_best_finalist() -> None:
 
 def test_a_child_differs_from_a_parent_in_few_settings() -> None:
     parent = tuning.first_draws("Hopper-v4", "ours")[0]
-    for child in (
-        each for number in (1, 3) for each in tuning.children("Hopper-v4", "ours", number, [parent], [parent])
-    ):
+    for child in (each for number in (1, 3) for each in tuning.children("Hopper-v4", "ours", number, [parent], [parent])):
         assert 1 <= sum(child[name] != parent[name] for name in parent) <= tuning.CHANGES
 
 
