@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint type bench docs learns browser dist versions stranger clean
+.PHONY: demo test lint type bench docs learns browser cluster dist versions stranger clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "nesht needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -77,6 +77,10 @@ stranger: $(VENV)/.core
 ## browser: the report in a real browser (needs Chromium)
 browser: $(VENV)/.dev
 	$(BIN)/pytest -m browser -n 0 tests/browser
+
+## cluster: real Ray nodes on this machine, killed on the way (some minutes)
+cluster: $(VENV)/.dev
+	$(BIN)/pytest -m cluster -n 0 tests
 
 clean:
 	rm -rf $(VENV) $(VENV)-* build dist site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

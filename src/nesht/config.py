@@ -129,8 +129,9 @@ class RuntimeOptions:
     them in distribution, and with itself to the bit on one kind of device.
     """
 
-    engine: Literal["auto", "fused", "batch", "gym", "atari"] = "auto"
-    """Where episodes run: fused (compiled kernel), batch (C MuJoCo), gym (any Gymnasium environment), atari (ALE)."""
+    engine: Literal["auto", "fused", "batch", "gym", "atari", "ray"] = "auto"
+    """Where episodes run: fused (compiled kernel), batch (C MuJoCo), gym (any Gymnasium environment), atari (ALE), or
+    ray (a cluster of one of these)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the fused engine runs, and the networks of the atari engine; auto takes a GPU for fused if there is one."""
     precision: Literal["single", "double"] = "single"
@@ -138,9 +139,17 @@ class RuntimeOptions:
     noise: Literal["auto", "marginal", "drawn"] = "auto"
     """How fused makes distractors: each one drawn, or by their exact joint effect on the actions (linear policies)."""
     threads: int = 0
-    """Threads (fused on the CPU, batch) or processes (gym); 0 is one per core."""
+    """Threads (fused on the CPU, batch) or processes (gym); 0 is one per core. With ray: of every actor, 0 is one."""
     slots: int | None = None
     """Simulations in flight, over all threads (batch, atari; default: chosen)."""
+    address: str | None = None
+    """Ray: the cluster, auto (the one this machine belongs to) or HOST:PORT (default: Ray on this machine alone)."""
+    actor_engine: Literal["auto", "fused", "batch", "gym", "atari"] = "auto"
+    """Ray: the engine of every actor; with --device cuda each has a GPU."""
+    actors: int = 0
+    """Ray: how many actors; 0 is as many as the cluster has room for."""
+    chunk_seconds: float = 600.0
+    """Ray: a chunk of episodes that takes longer counts as lost, and another actor runs it."""
     checkpoint_seconds: float = 15.0
     """Least time between two checkpoints."""
     track: Literal["none", "tensorboard", "wandb", "mlflow"] = "none"

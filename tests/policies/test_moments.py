@@ -54,6 +54,25 @@ def test_the_total_is_that_of_all_data_together(sizes: list[int], offset: tuple[
 
 
 @modest
+@given(st.integers(0, 70), st.integers(0, 7), st.integers(0, 99))
+def test_the_total_of_totals_of_stretches_has_the_same_bits(rows: int, power: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 5, rows).astype(float)  # some episodes count as no data
+    shape = (rows, FEATURES)
+    all_rows = Moments(lengths, rng.normal(size=shape) * (lengths[:, None] > 0), rng.random(shape) * lengths[:, None])
+
+    def stretch(start: int) -> Moments:
+        part = slice(start, start + 2**power)
+        whole = Moments(all_rows.count[part], all_rows.mean[part], all_rows.m2[part]).total()
+        return Moments(whole.count[None], whole.mean[None], whole.m2[None])
+
+    parts = [stretch(start) for start in range(0, rows, 2**power)] or [all_rows]
+    ours, theirs = Moments.joined(parts).total(), all_rows.total()
+    for name in ("count", "mean", "m2"):
+        assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
+
+
+@modest
 @given(sizes, offsets, st.integers(0, 99))
 def test_merging_one_after_another_is_all_data_together(
     sizes: list[int], offset: tuple[float, float], seed: int

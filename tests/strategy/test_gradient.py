@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nesht.strategy import Population
-from nesht.strategy.gradient import CHUNK, member_norms, nes_gradient
+from nesht.strategy.gradient import CHUNK, combine, in_pairs, member_norms, nes_gradient, norms
 
 Maker = Callable[[Any], Any]
 
@@ -102,6 +102,23 @@ def test_the_sum_by_chunks_is_the_naive_sum_over_members(array: Maker, n: int, m
         for i in range(n):
             naive += weights[run, i] * (members[run, i] - theta[run]) / sigma[run]
         assert np.allclose(gradient[run], naive / (n * sigma[run]), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("power", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("n", [2, 2 * CHUNK + 2, 26 * CHUNK, 27 * CHUNK + 6])
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_sums_of_whole_stretches_add_up_to_the_same_bits(array: Maker, n: int, mirrored: bool, power: int) -> None:
+    rng = np.random.default_rng(n)
+    population = Population(
+        array(rng.standard_normal((2, 5))), array([0.1, 0.7]), np.array([4, 5]), np.array([0, 9]), n, mirrored
+    )
+    count, step = population.n_directions, CHUNK * 2**power
+    weights = array(rng.standard_normal((2, count)))
+    cuts = [(start, min(start + step, count)) for start in range(0, count, step)]
+    parts = [combine(population, weights[:, a:b], a) for a, b in cuts]
+    assert np.array_equal(np.asarray(in_pairs(parts)), np.asarray(combine(population, weights)))
+    sizes = np.concatenate([np.asarray(norms(population, a, b)) for a, b in cuts], axis=1)
+    assert np.array_equal(sizes, np.asarray(member_norms(population)))
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 131])

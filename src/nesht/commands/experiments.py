@@ -45,6 +45,8 @@ class Experiment:
     """Where the fused engine runs."""
     threads: int = 0
     """Threads; 0 is one per core."""
+    address: str | None = None
+    """Run every run as a task of this Ray cluster, auto or HOST:PORT, with --threads CPUs (0: one), or a GPU."""
     out: Path | None = None
     """The folder of the results (default: results/NAME-PRESET); runs that are in it are not run again."""
     work: Path = Path("runs/experiments")
@@ -66,7 +68,7 @@ class Experiment:
         out = self.out or Path("results") / f"{self.name}-{self.preset}"
         work, command = self.work / out.name, _command()
         if self.name == "tuning":
-            tune(options, out, work, command)
+            tune(options, out, work, command, self.address)
         else:
             experiment = EXPERIMENTS[self.name]
             seeds = parse_seeds(self.seeds or experiment.seeds)
@@ -78,7 +80,7 @@ class Experiment:
             ]
             if not cells:
                 raise UserError(f"{self.name} has no cell with that environment, noise and method.")
-            results = run_experiment(cells, seeds, out, work, command, experiment.segments)
+            results = run_experiment(cells, seeds, out, work, command, experiment.segments, address=self.address)
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
         print(f"Look at it with: nesht report {out}")
 
@@ -94,7 +96,7 @@ class Experiment:
         from nesht.experiments.theory import measure
 
         plain = Experiment("theory")
-        for name in ("seeds", "steps", "env", "noise", "method", "preset", "work"):
+        for name in ("seeds", "steps", "env", "noise", "method", "preset", "work", "address"):
             if getattr(self, name) != getattr(plain, name):
                 raise UserError(f"theory has settings of its own; --{name} does not apply to it.")
         out = self.out or Path("results/theory")

@@ -55,8 +55,10 @@ class Resume:
     """A larger budget in wall time."""
     threads: int | None = None
     """Another number of threads; the result stays the same."""
-    engine: Literal["auto", "fused", "batch", "gym"] | None = None
+    engine: Literal["auto", "fused", "batch", "gym", "ray"] | None = None
     """Another engine."""
+    address: str | None = None
+    """Another Ray cluster."""
     device: Literal["auto", "cpu", "cuda"] | None = None
     """Another device for the fused engine."""
     track: Literal["none", "tensorboard", "wandb", "mlflow"] | None = None
@@ -66,7 +68,7 @@ class Resume:
         """Resume and say what came out."""
         from nesht.training.api import resume
 
-        names = ("steps", "generations", "seconds", "threads", "engine", "device", "track")
+        names = ("steps", "generations", "seconds", "threads", "engine", "device", "address", "track")
         changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         for result in resume(self.path, **changes):
             print(_told(result))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 from nesht.config import RuntimeOptions
 from nesht.engines.episodes import Engine, Episodes, Outcomes
@@ -13,7 +15,7 @@ from nesht.policies.network import Network
 from nesht.policies.shape import Shape
 from nesht.tasks.task import Task
 
-ENGINES = ("auto", "fused", "batch", "gym", "atari")
+ENGINES = ("auto", "fused", "batch", "gym", "atari", "ray")
 
 __all__ = ["ENGINES", "Engine", "Episodes", "Outcomes", "choose_device", "choose_engine", "cores", "make_engine"]
 
@@ -22,6 +24,11 @@ def choose_engine(name: str, task: Task) -> str:
     """Return the engine to use: the one asked for if it can run the task, or the fastest that can."""
     if name not in ENGINES:
         raise UserError(f"unknown engine {name!r}; use one of {', '.join(ENGINES)}.")
+    if name == "ray":
+        from nesht.engines.ray.cluster import check_installed
+
+        check_installed()
+        return name
     if (name == "atari") != (task.game is not None) and name != "auto":
         use = "atari" if task.game is not None else "gym"
         raise UserError(f"the {name} engine cannot run {task.name}; use --engine {use}.")
@@ -45,6 +52,8 @@ def choose_device(engine: str, device: str) -> str:
 
         check_cuda()
         return device
+    if engine == "ray":  # what a node has is found out there
+        return "cpu" if device == "auto" else device
     if device == "cuda":
         raise UserError(f"the {engine} engine runs on the CPU; --device cuda needs --engine fused.")
     return "cpu"
@@ -53,6 +62,11 @@ def choose_device(engine: str, device: str) -> str:
 def make_engine(task: Task, policy: Shape, options: RuntimeOptions) -> Engine:
     """Make the engine that the options ask for."""
     chosen, threads = choose_engine(options.engine, task), options.threads or cores()
+    if chosen == "ray":
+        from nesht.engines.ray.engine import RayEngine
+
+        inner: Any = choose_engine(options.actor_engine, task)
+        return RayEngine(task, policy, replace(options, actor_engine=inner), cores())
     if isinstance(policy, ConvNet):
         from nesht.engines.atari.engine import AtariEngine
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -32,6 +32,13 @@ class Episodes:
     def __len__(self) -> int:
         return len(self.run)
 
+    def part(self, index: np.ndarray) -> Episodes:
+        """Return some of the episodes, with only the rows of the population that they need."""
+        runs, local = np.unique(self.run[index], return_inverse=True)
+        normaliser = self.normaliser.rows(runs) if self.normaliser else None
+        names = (self.member[index], self.luck[index], self.rollout[index])
+        return Episodes(self.population.rows(runs), normaliser, local, *names)
+
     def seed(self, i: int) -> int:
         """Return the episode seed of episode i."""
         run = self.run[i]
@@ -58,10 +65,12 @@ class Outcomes:
     diverged: np.ndarray
     """(episodes,): whether the simulation blew up."""
     moments: Moments
-    """Of the features the policy saw, one row per episode; an episode that diverged counts as no data.
+    """Of the features the policy saw, one row per `grain` episodes; an episode that diverged counts as no data.
 
     There may be fewer columns than features: what is missing at the end are distractors that were not drawn one by one.
     """
+    grain: int = 1
+    """A power of two: how many neighbours share a row of moments, of one run and all or none of them evaluations."""
 
     @classmethod
     def empty(cls, episodes: int, features: int) -> Outcomes:
@@ -76,12 +85,10 @@ class Outcomes:
 
     def put(self, index: np.ndarray, other: Outcomes) -> None:
         """Store the outcomes of some of the episodes."""
-        for field in fields(self):
-            ours, theirs = getattr(self, field.name), getattr(other, field.name)
-            if isinstance(ours, Moments):
-                ours.count[index], ours.mean[index], ours.m2[index] = theirs.count, theirs.mean, theirs.m2
-            else:
-                ours[index] = theirs
+        for name in ("fitness", "score", "steps", "diverged"):
+            getattr(self, name)[index] = getattr(other, name)
+        for name in ("count", "mean", "m2"):
+            getattr(self.moments, name)[index] = getattr(other.moments, name)
 
     def finish(
         self,

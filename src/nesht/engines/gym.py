@@ -11,7 +11,6 @@ import os
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -52,7 +51,7 @@ class GymEngine(Engine):
         outcomes = Outcomes.empty(len(episodes), self._policy.inputs)
         chunks = [np.arange(i, min(i + CHUNK, len(episodes))) for i in range(0, len(episodes), CHUNK)]
         try:
-            futures = [self._pool.submit(_run_chunk, _part(episodes, chunk)) for chunk in chunks]
+            futures = [self._pool.submit(_run_chunk, episodes.part(chunk)) for chunk in chunks]
             for chunk, future in zip(chunks, futures, strict=True):
                 outcomes.put(chunk, future.result())
         except BrokenProcessPool as error:
@@ -126,27 +125,6 @@ def _blown_up(env: gymnasium.Env[Any, Any]) -> bool:
     data = getattr(env.unwrapped, "data", None)
     warnings = getattr(data, "warning", None)
     return warnings is not None and any(warnings[kind].number for kind in range(3, 7))
-
-
-def _part(episodes: Episodes, index: np.ndarray) -> Episodes:
-    """Return some of the episodes, with only the rows of the population that they need."""
-    runs, local = np.unique(episodes.run[index], return_inverse=True)
-    population = episodes.population
-    return Episodes(
-        replace(
-            population,
-            theta=population.theta[runs],
-            sigma=population.sigma[runs],
-            seed=population.seed[runs],
-            generation=population.generation[runs],
-            reach=population.reach[runs] if population.reach is not None else None,
-        ),
-        episodes.normaliser.rows(runs) if episodes.normaliser else None,
-        local,
-        episodes.member[index],
-        episodes.luck[index],
-        episodes.rollout[index],
-    )
 
 
 _player: _Player | None = None

@@ -102,10 +102,12 @@ def run_experiment(
     command: str,
     segments: bool = False,
     progress: bool = True,
+    address: str | None = None,
 ) -> Results:
     """Train what is missing of all cells and seeds, and write it down; also after Ctrl-C, with what is finished.
 
-    With `segments`, evaluations keep the weights of every stretch of inputs.
+    With `segments`, evaluations keep the weights of every stretch of inputs. With an `address`, every run is a task of
+    that Ray cluster.
     """
     results = Results.read(out)
     missing = results.missing(cells, seeds)
@@ -115,13 +117,15 @@ def run_experiment(
     for cell, seed in missing:  # cells with other labels may be the same setting, which is run once
         places.setdefault((cell.digest(), seed), work / cell.name / f"seed-{seed}")
     try:
-        _train(missing, places, progress)
+        _train(missing, places, progress, address)
     finally:
         _collect(results, missing, places, command, segments)
     return results
 
 
-def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path], progress: bool) -> None:
+def _train(
+    missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path], progress: bool, address: str | None
+) -> None:
     """Go on with runs that were interrupted, then train the new ones."""
     new: dict[Path, Config] = {}
     begun: dict[Path, None] = {}
@@ -139,6 +143,15 @@ def _train(missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path],
             new[place] = cell.config.change(seed=seed)
         elif not (place / SUMMARY).exists():
             begun[place] = None
+    if address is not None:
+        from nesht.experiments.cluster import Job, train_on_cluster
+
+        jobs: list[Job] = [(read_config(place), place) for place in begun]
+        jobs += [(config, place) for place, config in new.items()]
+        jobs += [(config, place) for place, config in rivals.items()]
+        if jobs:
+            train_on_cluster(jobs, address, progress)
+        return
     if begun:
         resume(list(begun), progress=progress)
     if new:

@@ -210,7 +210,7 @@ def ranked(
     return sorted(means, reverse=True)
 
 
-def tune(options: Options, out: Path, work: Path, command: str) -> None:
+def tune(options: Options, out: Path, work: Path, command: str, address: str | None = None) -> None:
     """Run all rounds and write what was chosen to `chosen.toml`; what is in `out` is not run again."""
     pairs = [(env, method) for env in options.envs for method in METHODS]
 
@@ -220,7 +220,7 @@ def tune(options: Options, out: Path, work: Path, command: str) -> None:
         """Run some trials; returns the results of this search up to here, whatever else is in the folder."""
         made = cells(options, trials, which, ratios)
         digests.update(each.digest() for each in made)
-        results = run_experiment(made, seeds, out, work, command)
+        results = run_experiment(made, seeds, out, work, command, address=address)
         return replace(results, runs=[row for row in results.runs if row["digest"] in digests])
 
     trials: Trials = {pair: first_draws(*pair) for pair in pairs}

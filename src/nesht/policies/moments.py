@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,13 +34,29 @@ class Moments:
         return Moments(count, mean, m2)
 
     def total(self) -> Moments:
-        """Merge along the last axis of the counts, in a fixed order: two passes over the rows, first to last."""
-        count = self.count.sum(axis=-1)
-        weight = (self.count / np.maximum(count, 1)[..., None])[..., None]
-        mean = np.add.reduce(weight * self.mean, axis=-2)
-        deviation = self.mean - mean[..., None, :]
-        m2 = np.add.reduce(self.m2 + self.count[..., None] * deviation * deviation, axis=-2)
-        return Moments(count, mean, m2)
+        """Merge along the last axis of the counts, in a fixed order: neighbours, then neighbours of those.
+
+        The total of rows is, to the bit, that of the totals of stretches of 2, 4, 8, ... of them.
+        """
+        rows = self
+        while (count := rows.count.shape[-1]) > 1:
+            pairs = rows._every(slice(0, count - 1, 2)).merge(rows._every(slice(1, count, 2)))
+            rows = Moments.joined([pairs, rows._every(slice(count - 1, count))]) if count % 2 else pairs
+        if count == 0:
+            return Moments(rows.count.sum(axis=-1), rows.mean.sum(axis=-2), rows.m2.sum(axis=-2))
+        return Moments(rows.count[..., 0], rows.mean[..., 0, :], rows.m2[..., 0, :])
+
+    def _every(self, some: slice) -> Moments:
+        return Moments(self.count[..., some], self.mean[..., some, :], self.m2[..., some, :])
+
+    @staticmethod
+    def joined(parts: Sequence[Moments]) -> Moments:
+        """Return the rows of several moments, one after the other."""
+        return Moments(
+            np.concatenate([part.count for part in parts], axis=-1),
+            np.concatenate([part.mean for part in parts], axis=-2),
+            np.concatenate([part.m2 for part in parts], axis=-2),
+        )
 
     def with_standard_normals(self, count: int) -> Moments:
         """Return the moments with further features that are known to be N(0, 1), at their expected values."""

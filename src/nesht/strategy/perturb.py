@@ -7,7 +7,7 @@ its number) alone, so any worker can make any one of them without the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,6 +66,12 @@ class Population:
         """The standard deviation of every parameter's perturbation, (runs, d)."""
         xp = array_namespace(self.theta)
         return self.sigma[:, None] * (xp.ones_like(self.theta) if self.reach is None else self.reach)
+
+    def rows(self, runs: np.ndarray) -> Population:
+        """Return the population of some of the runs."""
+        reach = self.reach[runs] if self.reach is not None else None
+        some = {name: getattr(self, name)[runs] for name in ("theta", "sigma", "seed", "generation")}
+        return replace(self, reach=reach, **some)
 
     def direction(self, run: int, number: int) -> np.ndarray:
         """Return direction `number` of a run, (d,) float64, from its key alone."""

@@ -156,8 +156,8 @@ def resume(
         raise UserError(f"{min(fixed)} belongs to what a run is and cannot be changed on the way; start a new run.")
     places = [path] if isinstance(path, (str, Path)) else path
     paths = [run for place in places for run in find_runs(Path(place))]
-    if "engine" in options:  # another engine may not know the device of the one before
-        options = {"device": "auto", **options}
+    if "engine" in options:  # another engine may not know the device or the cluster of the one before
+        options = {"device": "auto", "address": None, **options}
     configs = [read_config(folder).change(**options) for folder in paths]
     setups = [build(config).pausing(pause) for config in configs]
     groups = _by_kind(setups)

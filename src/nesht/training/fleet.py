@@ -241,7 +241,7 @@ def mean_score(score: np.ndarray) -> float:
 
 
 def _merged(moments: Moments, outcomes: Outcomes, shape: tuple[int, int, int]) -> Moments:
-    runs, per_run = shape[0], shape[1] * shape[2]
+    runs, per_run = shape[0], -(-shape[1] * shape[2] // outcomes.grain)
     seen = _map(lambda rows: rows[: runs * per_run].reshape(runs, per_run, *rows.shape[1:]), outcomes.moments).total()
     return moments.merge(seen.with_standard_normals(moments.mean.shape[1] - seen.mean.shape[1]))
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nesht.engines import Engine
+from nesht.errors import UserError
 from nesht.policies.saved import FILE as POLICY_FILE
 from nesht.policies.saved import Policy
 from nesht.training.fleet import Fleet, advance, done, evaluate, paused
@@ -129,7 +130,8 @@ def run_groups(groups: Sequence[Group], progress: bool, callback: Callback | Non
     """
     stop = threading.Event()
     display = ProgressDisplay(sum(len(group.runs) for group in groups)) if progress else None
-    at_once = min(len(groups), AT_ONCE) if groups[0].setup.config.runtime.device == "cuda" else 1
+    runtime = groups[0].setup.config.runtime
+    at_once = min(len(groups), AT_ONCE) if runtime.device == "cuda" and runtime.engine != "ray" else 1
     with ExitStack() as stack:
         for group in groups:
             for run in group.runs:
@@ -152,7 +154,7 @@ def run_groups(groups: Sequence[Group], progress: bool, callback: Callback | Non
 def run_generations(
     group: Group, display: ProgressDisplay | None, callback: Callback | None, stop: threading.Event
 ) -> list[RunResult]:
-    """Run generations until every run is done; on Ctrl-C, or if told to stop, save what there is and let it through."""
+    """Run generations until every run is done; on Ctrl-C, if told to stop, or if the engine gives up, save first."""
     setup, runs = group.setup, group.runs
     results: dict[int, RunResult] = {}
     with ExitStack() as stack:
@@ -177,7 +179,7 @@ def run_generations(
                 if time.monotonic() - saved >= setup.config.runtime.checkpoint_seconds:
                     point.save()
                     saved = time.monotonic()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, UserError):  # the second if a cluster is lost on the way
             point.save()
             raise
     return [results[id(run)] for run in runs]

@@ -112,6 +112,8 @@ def build(config: Config) -> Setup:
     task = make_task(config.task)
     engine = choose_engine(config.runtime.engine, task)
     config = config.change(engine=engine, device=choose_device(engine, config.runtime.device))
+    if engine == "ray":
+        config = config.change(actor_engine=choose_engine(config.runtime.actor_engine, task))
     options = config.policy
     policy: Shape
     if task.game is not None:
@@ -208,6 +210,12 @@ def _check_ranges(config: Config) -> None:
         (training.eval_every is None or training.eval_every >= 1, "eval_every must be at least 1 step."),
         (runtime.threads >= 0, f"threads must be 0 (one per core) or more, got {runtime.threads}."),
         (runtime.slots is None or runtime.slots >= 1, f"slots must be at least 1, got {runtime.slots}."),
+        (runtime.actors >= 0, f"actors must be 0 (as many as there is room for) or more, got {runtime.actors}."),
+        (runtime.chunk_seconds > 0, f"chunk_seconds must be positive, got {runtime.chunk_seconds}."),
+        (
+            runtime.address is None or runtime.engine == "ray",
+            "--address is that of a Ray cluster and needs --engine ray.",
+        ),
         (runtime.checkpoint_seconds >= 0, "checkpoint_seconds must be 0 or more."),
     ]
     check_tracker(runtime.track)
