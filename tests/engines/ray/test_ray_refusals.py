@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from importlib import util
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,14 @@ def test_a_wrong_address_is_one_sentence() -> None:
     refuse({"engine": "ray", "address": f"127.0.0.1:{free_port()}"}, "no Ray cluster answers")
     refuse({"engine": "ray", "address": "no-such-host.invalid:6379"}, "no Ray cluster answers")
     refuse({"engine": "batch", "address": "auto"}, "needs --engine ray")
+
+
+def test_a_cluster_that_is_gone_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{free_port()}")  # Ray's memory of the last one
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    refuse({"engine": "ray", "address": "auto"}, "no Ray cluster answers")
 
 
 def test_something_else_at_the_address_is_one_sentence() -> None:

@@ -44,7 +44,10 @@ def connect(address: str | None, cpus: int) -> bool:
     where: dict[str, Any] = {"address": "local", "num_cpus": cpus, "include_dashboard": False}
     if address is not None:
         where = {"address": os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address}
-        _check_address(where["address"])
+        if where["address"] != "auto":
+            _check_address(where["address"])
+        elif (last := _last_cluster()) is not None:
+            _check_address(last)
     before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**where, log_to_driver=False, logging_level="error", namespace="nesht")
@@ -63,8 +66,6 @@ def connect(address: str | None, cpus: int) -> bool:
 
 def _check_address(address: str) -> None:
     """Raise UserError unless something that may be Ray answers: Ray itself would try for minutes."""
-    if address == "auto":
-        return
     host, _, port = address.rpartition(":")
     if not (host and port.isdigit() and int(port) < 2**16 and "/" not in host):
         raise UserError(f"the address of a Ray cluster is auto or HOST:PORT, such as 10.0.0.1:6379; got {address!r}.")
@@ -78,6 +79,12 @@ def _check_address(address: str) -> None:
         raise UserError(f"no Ray cluster answers at {address} ({why}); is its head running there?") from error
     if not speaks:
         raise UserError(f"what answers at {address} is not Ray; the port of a head is 6379 unless it was changed.")
+
+
+def _last_cluster() -> str | None:
+    """Return the address that Ray remembers in a file for the last cluster of this machine, which may be gone."""
+    file = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
+    return file.read_text().strip() or None if file.exists() else None
 
 
 def _first_lines(error: Exception) -> str:
