@@ -76,7 +76,7 @@ def test_cuda_without_a_gpu_is_refused_in_one_sentence(monkeypatch: pytest.Monke
         ({"engine": "batch", "device": "cuda"}, "the batch engine runs on the CPU; --device cuda needs --engine fused"),
         ({"env": "Pendulum-v1"}, "the fused engine cannot run Pendulum-v1; use --engine gym"),
         ({"noise": "marginal", "hidden": (8,)}, "--noise marginal is exact for linear policies only; .*--noise drawn"),
-        ({"engine": "fuzed"}, "engine must be one of auto, fused, batch, gym, atari, got 'fuzed'"),
+        ({"engine": "fuzed"}, "engine must be one of auto, fused, batch, gym, atari, ray, got 'fuzed'"),
         ({"device": "gpu"}, "device must be one of auto, cpu, cuda, got 'gpu'"),
         ({"precision": "half"}, "precision must be one of single, double, got 'half'"),
     ],
