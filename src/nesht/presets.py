@@ -58,8 +58,8 @@ SCREENS: dict[str, Any] = {
     "unit": "feature",
     "memory": 0.95,
 }
-"""For Atari games: the paper's trainer with mirrored sampling and whole read-out inputs, and for budgets of a million steps
-or so few members with wide perturbations, which a few trials (Freeway, Qbert, Atlantis; seed 1000) were best with."""
+"""For Atari games: the paper's trainer with mirrored sampling and whole read-out inputs; and, for budgets of a million
+steps or so, few members with wide perturbations, as a few trials (Freeway, Qbert, Atlantis; seed 1000) suggest."""
 
 REFERENCE: dict[str, Any] = {**PAPER, "scope": "readout.weight", "screen": (84, 84), "frame_skip": 1}
 """The authors' published code, which plays Atari games on smaller screens and skips no frame."""
