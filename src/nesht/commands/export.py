@@ -38,6 +38,8 @@ class Export:
         policy, form = load_policy(found[0]), FORMATS[self.format]
         source = found[0] / FILE if found[0].is_dir() else found[0]
         out = self.out or source.with_suffix(form.suffix)
+        if out.resolve() == source.resolve():
+            raise UserError(f"{out} is the policy itself; choose another --out.")
         controller = export_policy(policy, self.format, out)
         if controller.screen is not None:
             print("{} frames of {} x {} bytes to read".format(*controller.screen))

@@ -25,9 +25,6 @@ def choose_engine(name: str, task: Task) -> str:
     if name not in ENGINES:
         raise UserError(f"unknown engine {name!r}; use one of {', '.join(ENGINES)}.")
     if name == "ray":
-        from nesht.engines.ray.cluster import check_installed
-
-        check_installed()
         return name
     if (name == "atari") != (task.game is not None) and name != "auto":
         use = "atari" if task.game is not None else "gym"

@@ -29,9 +29,9 @@ RETRIES = 5
 
 def train_on_cluster(jobs: Sequence[Job], address: str, progress: bool = True) -> None:
     """Train all runs, or go on with them, as tasks: on a GPU all runs of a setting together, on CPUs each by itself."""
+    connected = connect(address, cores())
     import ray
 
-    connected = connect(address, cores())
     try:
         train = ray.remote(max_retries=RETRIES)(_train)
         tasks = {}

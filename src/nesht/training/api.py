@@ -174,12 +174,13 @@ def resume(
                 _check_budget(fleet, options)
                 if warning:
                     print(f"nesht: {warning}", file=sys.stderr)
-                if options:
-                    folder.remember(config)
                 track = config.runtime.track
                 tracker = start_tracker(track, paths[i], config, folder.tracked(track), int(fleet.steps[0]))
                 runs[-1].recorder = Recorder(paths[i], lengths, tracker)
             made.append(Group(setup, Fleet.join(fleets), runs[-len(rows) :]))
+        for i, run in zip((i for rows in groups for i in rows), runs, strict=True):
+            if options and run.folder is not None:  # now that nothing was refused
+                run.folder.remember(configs[i])
     except BaseException:
         for run in runs:
             run.close()

@@ -113,6 +113,9 @@ def build(config: Config) -> Setup:
     engine = choose_engine(config.runtime.engine, task)
     config = config.change(engine=engine, device=choose_device(engine, config.runtime.device))
     if engine == "ray":
+        from nesht.engines.ray.cluster import check_cluster
+
+        check_cluster(config.runtime.address)
         config = config.change(actor_engine=choose_engine(config.runtime.actor_engine, task))
     options = config.policy
     policy: Shape

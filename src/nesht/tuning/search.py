@@ -124,6 +124,7 @@ def tune(
     for number in range(len(found.rounds), len(rungs)):
         found.run(rungs[number:], budget)
         found.write(names)
+    found.write(names)  # also if all rounds were there
     ranked = found.ranked()
     return TuneResult(ranked[0].config, ranked, found.spent, found.folder)
 
@@ -160,10 +161,12 @@ class _Search:
             if not same:
                 raise UserError(f"{self.folder} holds another search; choose another --out, or --overwrite it.")
             return
-        if path.exists():
-            shutil.rmtree(self.folder / "trials", ignore_errors=True)
-            for name in (BEST, TRIALS):
-                (self.folder / name).unlink(missing_ok=True)
+        if (self.folder / "trials").exists():
+            if not overwrite:
+                raise UserError(f"{self.folder} holds trials but no {SEARCH}; choose another --out, or --overwrite it.")
+            shutil.rmtree(self.folder / "trials")
+        for name in (BEST, TRIALS):
+            (self.folder / name).unlink(missing_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._save()
 

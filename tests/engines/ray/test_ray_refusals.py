@@ -41,7 +41,19 @@ def test_a_cluster_that_is_gone_is_one_sentence(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{free_port()}")  # Ray's memory of the last one
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    refuse({"engine": "ray", "address": "auto"}, "no Ray cluster answers")
+    refuse({"engine": "ray", "address": "auto"}, "no Ray is running on this machine")
+
+
+def test_a_wrong_address_costs_nothing(tmp_path: Path) -> None:
+    nesht.train(env="CartPole-v1", n=4, generations=1, engine="gym", threads=1, progress=False, out=tmp_path / "a")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
+    wrong = {"engine": "ray", "address": f"127.0.0.1:{free_port()}"}
+    refuse({**wrong, "out": tmp_path / "a", "overwrite": True}, "no Ray cluster answers")
+    refuse({**wrong, "out": tmp_path / "b"}, "no Ray cluster answers")
+    with pytest.raises(UserError, match="no Ray cluster answers"):
+        nesht.resume(tmp_path / "a", generations=2, **wrong)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == before
+    assert not (tmp_path / "b").exists()
 
 
 def test_something_else_at_the_address_is_one_sentence() -> None:

@@ -24,10 +24,29 @@ PACKAGES = {"fused": ("warp-lang",), "atari": ("ale-py", "opencv-python-headless
 """What the results of an engine depend on, besides what all of them depend on."""
 
 
-def check_installed() -> None:
-    """Raise UserError unless Ray is installed."""
+NONE_HERE = (
+    "no Ray is running on this machine to join; start one with `ray start --head`, give --address HOST:PORT, or leave "
+    "out --address to use this machine alone."
+)
+
+
+def check_cluster(address: str | None) -> None:
+    """Raise UserError unless Ray is installed and, where an address is given, something like Ray answers there."""
     if find_spec("ray") is None:
         raise UserError("a cluster needs `pip install 'nesht[ray]'`, here and on every node.")
+    if address is None:
+        return
+    if (named := _named(address)) != "auto":
+        _check_address(named)
+    elif (last := _last_cluster()) is not None:
+        try:
+            _check_address(last)
+        except UserError as error:
+            raise UserError(NONE_HERE) from error
+
+
+def _named(address: str) -> str:
+    return os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
 
 
 def connect(address: str | None, cpus: int) -> bool:
@@ -35,7 +54,7 @@ def connect(address: str | None, cpus: int) -> bool:
 
     Returns whether it did; a process that is part of a cluster already stays there.
     """
-    check_installed()
+    check_cluster(address)
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do anyway, without its warning
     import ray
 
@@ -43,19 +62,12 @@ def connect(address: str | None, cpus: int) -> bool:
         return False
     where: dict[str, Any] = {"address": "local", "num_cpus": cpus, "include_dashboard": False}
     if address is not None:
-        where = {"address": os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address}
-        if where["address"] != "auto":
-            _check_address(where["address"])
-        elif (last := _last_cluster()) is not None:
-            _check_address(last)
+        where = {"address": _named(address)}
     before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**where, log_to_driver=False, logging_level="error", namespace="nesht")
     except ConnectionError as error:
-        raise UserError(
-            "no Ray is running on this machine to join; start one with `ray start --head`, give --address HOST:PORT, "
-            "or leave out --address to use this machine alone."
-        ) from error
+        raise UserError(NONE_HERE) from error
     except (RuntimeError, ValueError, ray.exceptions.RayError) as error:  # other versions of Ray, or another token
         raise UserError(f"cannot join the Ray cluster at {where['address']}: {_first_lines(error)}") from error
     finally:

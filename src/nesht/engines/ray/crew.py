@@ -83,7 +83,7 @@ class Crew:
         """Hire, and wait until all are ready that can be placed soon; what is wrong with any of them is an error."""
         if not self._hire():
             needs = f"{self._needs.cpus} CPUs" + (f" and {self._needs.gpus} GPU" if self._needs.gpus else "")
-            raise UserError(f"no node of the Ray cluster has room for an actor with {needs}; use fewer --threads.")
+            raise UserError(f"no node of the Ray cluster has room for an actor with {needs}; `ray status` shows them.")
         deadline = time.monotonic() + ROOM
         while not self._free or (self._waits and time.monotonic() < deadline):
             if not self._hire():

@@ -20,6 +20,9 @@ from nesht.training.trackers import title
 SECONDS, MOST = 5.0, 500
 """Metrics are sent together: after this time, or when there are this many (a server takes 1000)."""
 
+PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+"""How long a server may take, unless the user says otherwise; by default MLflow tries for minutes."""
+
 
 class MLflow:
     """A run of MLflow, by its id alone: nothing here is the program's active run."""
@@ -54,6 +57,8 @@ class MLflow:
 
 def start(folder: Path, config: Config, run: str | None, steps: int) -> MLflow:
     """Begin a run, or go on with the one of that id."""
+    for name, value in PATIENCE.items():
+        os.environ.setdefault(name, value)
     client = MlflowClient()
     if run is not None:
         client.update_run(run, "RUNNING")
