@@ -256,3 +256,10 @@ def test_a_share_that_is_given_counts_more_than_a_number_of_the_preset(
     monkeypatch.setitem(presets._CHOSEN, "Hopper", {"ours": {"k": "linear:6:20"}})
     made = cli._parse(["train", "--env", "Hopper-v4", "--steps", "9", *words.split()])
     assert made.options.strategy.k == k
+
+
+def test_a_policy_is_not_exported_over_itself(cart: Path) -> None:
+    before = (cart / "policy.safetensors").read_bytes()
+    with pytest.raises(SystemExit):
+        main(["export", str(cart), "--format", "npz", "--out", str(cart / "policy.safetensors")])
+    assert (cart / "policy.safetensors").read_bytes() == before

@@ -225,6 +225,16 @@ def test_resuming_a_finished_run_changes_nothing(whole: Path) -> None:
     assert {name: (whole / name).read_bytes() for name in names} == before
 
 
+def test_resuming_that_is_refused_changes_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "fleet"
+    nesht.train_fleet([0, 1], out=out, progress=False, **{**OPTIONS, "generations": 1})
+    nesht.resume(out / "seed-1", progress=False, generations=3)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match="seed 1 has used 3 generations already"):
+        nesht.resume(out, progress=False, generations=2)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
 def test_a_larger_budget_is_remembered_and_nothing_else_can_change(tmp_path: Path) -> None:
     out = tmp_path / "run"
     nesht.train(out=out, progress=False, **{**OPTIONS, "generations": 1})

@@ -190,8 +190,14 @@ def test_a_search_may_go_on_with_other_threads_and_notices_damage(whole: nesht.T
     shutil.copytree(whole.folder, tmp_path / "copy")
     again = nesht.tune(budget=BUDGET, out=tmp_path / "copy", **{**SMALL, "threads": 2})
     assert [trial.number for trial in again.trials] == [trial.number for trial in whole.trials]
+    (tmp_path / "copy" / "best.toml").unlink()
+    nesht.tune(budget=BUDGET, out=tmp_path / "copy", **SMALL)
+    assert (tmp_path / "copy" / "best.toml").read_bytes() == (whole.folder / "best.toml").read_bytes()
     (tmp_path / "copy" / "search.json").write_text('{"asked": ')
     with pytest.raises(UserError, match="is damaged"):
+        nesht.tune(budget=BUDGET, out=tmp_path / "copy", **SMALL)
+    (tmp_path / "copy" / "search.json").unlink()
+    with pytest.raises(UserError, match="holds trials but no"):
         nesht.tune(budget=BUDGET, out=tmp_path / "copy", **SMALL)
 
 
