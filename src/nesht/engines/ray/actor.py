@@ -32,7 +32,9 @@ class Player:
             raise UserError(f"it has {what}; install the same versions everywhere")
         sys.path += [place for place in search if place not in sys.path]  # where the user's own environment may be
         try:
-            task, policy, options = cloudpickle.loads(pickled)
+            task, policy, options = cloudpickle.loads(
+                pickled
+            )  # of our driver, and only now: its imports need that path
             if engine in ("gym", "atari"):
                 task.make_base().close()
             self._engine = make_engine(task, policy, options)
