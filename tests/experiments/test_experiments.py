@@ -138,8 +138,9 @@ def test_what_was_interrupted_goes_on_to_the_same_end(tmp_path: Path, monkeypatc
 
 
 def test_every_method_is_searched_alike_on_held_out_seeds() -> None:
-    assert min(*tuning.FIRST, *tuning.SECOND) >= 1000
-    assert not set(tuning.FIRST) & set(tuning.SECOND)
+    seeds = [*tuning.FIRST, *tuning.MORE, *tuning.SECOND]
+    assert min(seeds) >= 1000
+    assert len(set(seeds)) == len(seeds)
     trials = {(env, method): tuning.first_draws(env, method) for env in ENVS for method in METHODS}
     assert {len(draws) for draws in trials.values()} == {tuning.DRAWN}
     for (env, method), draws in trials.items():
@@ -158,12 +159,12 @@ def test_every_method_is_searched_alike_on_held_out_seeds() -> None:
 def test_the_search_chooses_the_best_finalist() -> None:
     rows = [
         {"env": "Hopper-v4", "method": "NES", "trial": trial, "noise": noise, "seed": seed, "score": score}
-        for trial, score in ((3, 10.0), (5, 30.0))
+        for trial, score in ((3, 10.0), (5, 30.0), (7, 50.0))
         for noise in (5, 20)
         for seed in tuning.SECOND
     ]
     draws = tuning.first_draws("Hopper-v4", "NES")
-    chosen = tuning.chosen(Results(Path(), rows, [], []), {("Hopper-v4", "NES"): draws})
+    chosen = tuning.chosen(Results(Path(), rows, [], []), {("Hopper-v4", "NES"): draws}, {("Hopper-v4", "NES"): [3, 5]})
     assert chosen["Hopper"]["NES"] == tuning.options_of("NES", draws[5])
 
 
@@ -176,8 +177,10 @@ def test_a_child_differs_from_a_parent_in_few_settings() -> None:
 
 
 def test_the_whole_search_runs_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"DRAWN": 3, "CHILDREN": 2, "PARENTS": 2, "FINALISTS": 1, "SECOND": (1010,)}.items():
+    for name, value in {"DRAWN": 3, "CHILDREN": 2, "PARENTS": 2, "LIKELY": 2, "FINALISTS": 1}.items():
         monkeypatch.setattr(tuning, name, value)
+    monkeypatch.setattr(tuning, "MORE", (1002,))
+    monkeypatch.setattr(tuning, "SECOND", (1010,))
     options = Options(("Hopper-v4",), 10, "tuned", {**QUICK, "eval_every": 1_000_000})
     monkeypatch.setitem(tuning.COMMON, "n", (4,))
     tuning.tune(options, tmp_path / "out", tmp_path / "work", "a")

@@ -9,12 +9,13 @@ For every method and environment, on its own:
 2. ROUNDS times, CHILDREN more are made, each from one of the PARENTS best so far by drawing CHANGES of its settings
    again, and run in the same way.
 3. Once more as many, where the first of those changes is to one of the FINER values, which lie between the others.
-4. The FINALISTS with the best mean score run with the SECOND seeds at all ratios; the best of them is chosen.
+4. The LIKELY best so far run with MORE seeds at the same ratios: two seeds tell little where some runs fail.
+5. The FINALISTS with the best mean score up to here run with the SECOND seeds at all ratios; the best is chosen.
 
 One setting is chosen for all noise ratios. No seed below 1000 is touched.
 
 Ours has to say which inputs matter, and is chosen for that too: where it finds less than RECOVERY of them (SURE in the
-last two steps), its score counts for as much less. That can only cost it score in a comparison with the others, which
+last three steps), its score counts for as much less. That can only cost it score in a comparison with the others, which
 owe no such answer.
 """
 
@@ -34,8 +35,8 @@ from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, Row, run_experiment
 from nesht.tasks.locomotion import LOCOMOTION
 
-DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, FINALISTS = 32, 2, 16, 4, 2, 6
-FIRST, SECOND = (1000, 1001), (1010, 1011, 1012, 1013, 1014, 1015)
+DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, LIKELY, FINALISTS = 32, 2, 16, 4, 2, 12, 4
+FIRST, MORE, SECOND = (1000, 1001), (1002, 1003, 1004, 1005), tuple(range(1010, 1020))
 SCREEN, FINAL = (5, 20), (5, 10, 20)
 
 RECOVERY, SURE = 0.8, 0.9
@@ -234,16 +235,19 @@ def tune(options: Options, out: Path, work: Path, command: str, address: str | N
             trials[pair] = known + children(*pair, number, parents, known)
             which[pair] = list(range(len(known), len(trials[pair])))
         results = run(which, SCREEN, FIRST)
-    best = {pair: [trial for _, trial in ranked(results, *pair, FIRST)[:FINALISTS]] for pair in pairs}
-    results = run(best, FINAL, SECOND)
-    (out / "chosen.toml").write_text(tomli_w.dumps(chosen(results, trials)))
+    likely = {pair: [trial for _, trial in ranked(results, *pair, FIRST)[:LIKELY]] for pair in pairs}
+    results = run(likely, SCREEN, MORE)
+    both = (*FIRST, *MORE)
+    order = {pair: [trial for _, trial in ranked(results, *pair, both) if trial in likely[pair]] for pair in pairs}
+    finalists = {pair: numbers[:FINALISTS] for pair, numbers in order.items()}
+    results = run(finalists, FINAL, SECOND)
+    (out / "chosen.toml").write_text(tomli_w.dumps(chosen(results, trials, finalists)))
 
 
-def chosen(results: Results, trials: Trials) -> dict[str, dict[str, Any]]:
+def chosen(results: Results, trials: Trials, finalists: dict[tuple[str, str], list[int]]) -> dict[str, dict[str, Any]]:
     """Return the options of the best finalist of every environment and method."""
     found: dict[str, dict[str, Any]] = {}
-    for (env, method), draws in trials.items():
-        best = ranked(results, env, method, SECOND)
-        if best:
-            found.setdefault(env.partition("-")[0], {})[method] = options_of(method, draws[best[0][1]])
+    for (env, method), numbers in finalists.items():
+        best = next(trial for _, trial in ranked(results, env, method, SECOND) if trial in numbers)
+        found.setdefault(env.partition("-")[0], {})[method] = options_of(method, trials[env, method][best])
     return dict(sorted(found.items()))
