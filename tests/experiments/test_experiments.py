@@ -144,7 +144,7 @@ def test_every_method_is_searched_alike_on_held_out_seeds() -> None:
     trials = {(env, method): tuning.first_draws(env, method) for env in ENVS for method in METHODS}
     assert {len(draws) for draws in trials.values()} == {tuning.DRAWN}
     for (env, method), draws in trials.items():
-        for number in range(1, tuning.ROUNDS + 2):
+        for number in range(1, tuning.ROUNDS + tuning.FINER_ROUNDS + 1):
             more = tuning.children(env, method, number, draws[: tuning.PARENTS], draws)
             assert len(more) == tuning.CHILDREN
             draws.extend(more)
@@ -173,7 +173,16 @@ def test_a_child_differs_from_a_parent_in_few_settings() -> None:
     for child in (
         each for number in (1, 3) for each in tuning.children("Hopper-v4", "ours", number, [parent], [parent])
     ):
-        assert 1 <= sum(child[name] != parent[name] for name in parent) <= tuning.CHANGES
+        assert 1 <= sum(child[name] != parent.get(name) for name in child) <= tuning.CHANGES
+
+
+def test_what_was_found_by_hand_is_given_to_every_method() -> None:
+    for env in ENVS:
+        for method in METHODS:
+            parents = tuning.first_draws(env, method)[:2]
+            found = {name: value for name, value in tuning.LATER[env[:-3]].items() if name != "k" or method == "ours"}
+            made = tuning.children(env, method, tuning.ROUNDS + 1, parents, parents)
+            assert all({**parent, **found} in [*made, *parents] for parent in parents)
 
 
 def test_the_whole_search_runs_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,16 @@ For every method and environment, on its own:
    (with ours: `results/leads.csv`) and is given to every method.
 2. ROUNDS times, CHILDREN more are made, each from one of the PARENTS best so far by drawing CHANGES of its settings
    again, and run in the same way.
-3. Once more as many, where the first of those changes is to one of the FINER values, which lie between the others.
+3. FINER_ROUNDS times more, where one of those changes is to one of the FINER values. The first of these rounds begins
+   with the PARENTS changed by what later trials by hand found for the environment (LATER), given to every method.
 4. The LIKELY best so far run with MORE seeds at the same ratios: two seeds tell little where some runs fail.
 5. The FINALISTS with the best mean score up to here run with the SECOND seeds at all ratios; the best is chosen.
 
 One setting is chosen for all noise ratios. No seed below 1000 is touched.
 
-Ours has to say which inputs matter, and is chosen for that too: where it finds less than RECOVERY of them (SURE in the
-last three steps), its score counts for as much less. That can only cost it score in a comparison with the others, which
-owe no such answer.
+Ours has to say which inputs matter, and is chosen for that too: where it finds less than RECOVERY of them (SURE from
+the finer rounds on), its score counts for as much less. That can only cost it score in a comparison with the others,
+which owe no such answer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, Row, run_experiment
 from nesht.tasks.locomotion import LOCOMOTION
 
-DRAWN, ROUNDS, CHILDREN, PARENTS, CHANGES, LIKELY, FINALISTS = 32, 2, 16, 4, 2, 12, 4
+DRAWN, ROUNDS, FINER_ROUNDS, CHILDREN, PARENTS, CHANGES, LIKELY, FINALISTS = 32, 2, 2, 16, 4, 2, 10, 4
 FIRST, MORE, SECOND = (1000, 1001), (1002, 1003, 1004, 1005), tuple(range(1010, 1020))
 SCREEN, FINAL = (5, 20), (5, 10, 20)
 
@@ -84,9 +85,18 @@ FINER: dict[str, Sequence[Any]] = {
     "rate": (0.0025, 0.0037, 0.0055, 0.008),
     "step_cost": (0.25, 0.75),
     "penalty": (0.17, 0.55, 1.7, 5.5, 17.0),
-    "k": ("linear:12:8", "linear:16:10", 10),
+    "k": ("linear:12:8", "linear:16:10", 10, "linear:24:10", "linear:40:8"),
+    "fade": (0.003, 0.006, 0.0125, 0.025),
 }
-"""Values that lie between those of the ranges, for the last round."""
+"""Values beside those of the ranges, for the last rounds; `fade` is the share of every weight that a generation at the
+start takes away (nothing, where it is not drawn)."""
+
+LATER: dict[str, Draw] = {
+    "HalfCheetah": {"k": "linear:24:10"},
+    "Hopper": {"step_cost": 0.75},
+    "Walker2d": {"k": "linear:40:8", "fade": 0.0125},
+}
+"""What was found by hand, with ours, after a first search (`results/leads-later.txt`), by robot."""
 
 START: dict[str, Draw] = {
     "HalfCheetah": {"n": 256, "sigma": 0.04, "rate": 0.0065, "decay": 0.3, "normalise": True, "elite": 0.5},
@@ -121,10 +131,12 @@ def ranges(env: str, method: str) -> dict[str, Sequence[Any]]:
 
 def options_of(method: str, drawn: Draw) -> dict[str, Any]:
     """Return the options of `nesht train` that a drawn setting stands for."""
-    chosen = {name: value for name, value in drawn.items() if name not in ("rate", "decay")}
+    chosen = {name: value for name, value in drawn.items() if name not in ("rate", "decay", "fade")}
     start = drawn["rate"] * drawn["sigma"] * drawn["n"] ** 0.5
     first, last = (float(f"{lr:.2g}") for lr in (start, start * drawn["decay"]))
     chosen["lr"] = first if first == last else f"linear:{first}:{last}"
+    if "fade" in drawn:
+        chosen["weight_decay"] = float(f"{drawn['fade'] / first:.2g}")
     return {**METHODS[method], **chosen}
 
 
@@ -146,14 +158,18 @@ def first_draws(env: str, method: str) -> list[Draw]:
 def children(env: str, method: str, number: int, parents: Sequence[Draw], known: Sequence[Draw]) -> list[Draw]:
     """Return the settings of a later round: parents with a few settings drawn again, none of them known."""
     rng, choices = _generator(env, method, number), ranges(env, method)
-    finer = {name: values for name, values in FINER.items() if name in choices} if number > ROUNDS else {}
+    finer = {name: values for name, values in FINER.items() if name in {**choices, "fade": ()}}
     made: list[Draw] = []
+    if number == ROUNDS + 1:
+        later = {name: value for name, value in LATER.get(env.partition("-")[0], {}).items() if name in finer}
+        for parent in parents:
+            made += _new({**parent, **later}, [*known, *made])
     for attempt in range(100 * CHILDREN):
         if len(made) == CHILDREN:
             break
         again = {str(name): choices[name] for name in rng.choice(list(choices), CHANGES, replace=False)}
         changes = {name: _pick(rng, values) for name, values in again.items()}
-        if finer:
+        if number > ROUNDS:
             changes.popitem()
             name = str(rng.choice(list(finer)))
             changes[name] = _pick(rng, finer[name])
@@ -226,7 +242,7 @@ def tune(options: Options, out: Path, work: Path, command: str, address: str | N
 
     trials: Trials = {pair: first_draws(*pair) for pair in pairs}
     results = run({pair: list(range(DRAWN)) for pair in pairs}, SCREEN, FIRST)
-    for number in range(1, ROUNDS + 2):
+    for number in range(1, ROUNDS + FINER_ROUNDS + 1):
         recovery = RECOVERY if number <= ROUNDS else SURE
         which = {}
         for pair in pairs:

@@ -24,7 +24,7 @@ from nesht.strategy.optimisers import SGD, Optimiser
 from nesht.strategy.perturb import Array, Population
 from nesht.strategy.schedules import PerRun, Schedule
 from nesht.strategy.shaping import SHAPINGS, elite
-from nesht.strategy.sparsify import NoSparsity, Sparsifier
+from nesht.strategy.sparsify import NoSparsity, Sparsifier, per_run
 from nesht.strategy.units import Units
 
 
@@ -82,8 +82,8 @@ class Strategy:
     """Share of the directions that count, those with the best member."""
     optimiser: Optimiser = field(default_factory=SGD)
     """How the gradient becomes a step."""
-    weight_decay: float = 0.0
-    """Decoupled weight decay: parameters shrink by the factor 1 - lr * weight_decay per update."""
+    weight_decay: float | np.ndarray = 0.0
+    """Decoupled weight decay: parameters shrink by the factor 1 - lr * weight_decay per update; one, or one per run."""
     sparsifier: Sparsifier = field(default_factory=NoSparsity)
     """What is cut after every update."""
 
@@ -112,7 +112,7 @@ class Strategy:
                 f"beta is the fraction of weights set to zero and must lie in [0, 1), got {beta.start}"
                 + ("." if beta.is_constant else f" to {beta.end}.")
             )
-        if not 0 <= self.weight_decay < np.inf:
+        if not np.all((np.asarray(self.weight_decay) >= 0) & (np.asarray(self.weight_decay) < np.inf)):
             raise UserError(f"weight_decay must be 0 or more, got {self.weight_decay}.")
         if self.k is not None:
             k = self._schedule("k")
@@ -158,8 +158,8 @@ class Strategy:
         t = xp.asarray(state.generation + 1, device=device(state.theta))
         step, first, second = self.optimiser.step(gradient, state.first, state.second, t)
         dense = state.dense + rate[:, None] * step
-        if self.weight_decay:
-            dense = dense - self.weight_decay * rate[:, None] * state.dense
+        if np.any(self.weight_decay):
+            dense = dense - per_run(self.weight_decay, dense) * rate[:, None] * state.dense
         theta, dense = self.sparsifier.split(dense, self.kept(progress), rate)
         told = Told(
             gradient_norm=xp.sqrt(xp.sum(gradient * gradient, axis=1)),
@@ -193,7 +193,8 @@ class Strategy:
 def together(strategies: Sequence[Strategy]) -> Strategy:
     """Return one strategy for a fleet whose run i follows strategies[i].
 
-    They may differ in schedules and numbers, and in the memory or the strength of their sparsifiers; in nothing else.
+    They may differ in schedules and numbers, in weight decay, and in the memory or strength of their sparsifiers; in
+    nothing else.
     """
     first = strategies[0]
     numbers: dict[str, Any] = {
@@ -202,9 +203,10 @@ def together(strategies: Sequence[Strategy]) -> Strategy:
     }
     if first.k is not None:
         numbers["k"] = PerRun(tuple(Schedule.parse(one.k, "k") for one in strategies))  # type: ignore[arg-type]
+    decay = np.array([one.weight_decay for one in strategies])
     sparsifier = first.sparsifier
     for name in ("memory", "strength"):
         if hasattr(sparsifier, name):
             values = np.array([getattr(one.sparsifier, name) for one in strategies])
             sparsifier = replace(sparsifier, **{name: values})  # type: ignore[type-var]
-    return replace(first, **numbers, sparsifier=sparsifier)
+    return replace(first, **numbers, weight_decay=decay, sparsifier=sparsifier)

@@ -79,8 +79,8 @@ class Setup:
 def kind(config: Config) -> str:
     """Return what is the same for all runs that can advance together.
 
-    They may differ in their numbers (a memory or penalty of zero is no number: it is another rule), in whether features
-    are normalised and in what randomness members share.
+    They may differ in their numbers (a memory, penalty or decay of zero is no number: it is another rule), in whether
+    features are normalised and in what randomness members share.
     """
     free: dict[str, Any] = {
         "seed": 0,
@@ -92,7 +92,7 @@ def kind(config: Config) -> str:
         "explore": 1.0,
     }
     free |= {"normalise": False, "common_randomness": "none", "k": None if config.strategy.k is None else 1}
-    signs = {name: float(getattr(config.strategy, name) > 0) for name in ("memory", "penalty")}
+    signs = {name: float(getattr(config.strategy, name) > 0) for name in ("memory", "penalty", "weight_decay")}
     return repr(config.change(**free, **signs))
 
 
