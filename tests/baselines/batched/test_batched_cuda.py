@@ -11,6 +11,7 @@ import torch
 
 from nesht.baselines import many
 from nesht.baselines.batched.exchange import views
+from nesht.baselines.batched.onpolicy import OnPolicyTraining
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.training import Training
 from nesht.baselines.run import BaselineConfig
@@ -45,6 +46,24 @@ def state(training: Training) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_graph_does_what_is_written(name: str) -> None:
     played, written = (state(trained(Place("cuda", graphs), 100, name)) for graphs in (True, False))
+    for title, numbers in written.items():
+        torch.testing.assert_close(
+            played[title], numbers, rtol=1e-3, atol=1e-4, msg=lambda text, t=title: f"{t}: {text}"
+        )
+
+
+def test_a_graph_of_trpo_does_what_is_written() -> None:
+    def networks(graphs: bool) -> dict[str, torch.Tensor]:
+        settings = changed("trpo", ["n_steps=16", "batch_size=8", "net_arch=[32,16]", "n_critic_updates=2"])
+        place = Place("cuda", graphs, rough=False)
+        with place.work():
+            training = OnPolicyTraining(settings, TASK, [5, 9, 2], place)
+            for _ in range(16 * 6):
+                training.step()
+            torch.cuda.synchronize()
+        return {f"{run} {name}": view for run in range(3) for name, view in views(training.learner, run)}
+
+    played, written = networks(True), networks(False)
     for title, numbers in written.items():
         torch.testing.assert_close(
             played[title], numbers, rtol=1e-3, atol=1e-4, msg=lambda text, t=title: f"{t}: {text}"

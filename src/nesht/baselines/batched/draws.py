@@ -23,6 +23,10 @@ class Purpose(IntEnum):
     ACTION_NEXT = 5
     GROWTH = 6
     """Of the actor's connections; the critics' follow."""
+    CONJUGATE = 16
+    """Where conjugate gradients begin."""
+    ORDER = 17
+    """In which order steps are learnt from."""
 
 
 class Draws:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 
 from nesht.baselines.batched.draws import Eyes, as_words
-from nesht.baselines.batched.learner import Learner
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.training import finite, make_env, scaler
 from nesht.tasks.task import Task
 
 LOOK = 20
 """Steps between two looks at whether episodes are still running: a look waits for the GPU."""
+
+
+class Actors(Protocol):
+    """What is evaluated: the policies of all runs."""
+
+    runs: int
+
+    def best(self, seen: torch.Tensor) -> torch.Tensor:
+        """Return the best actions known, [runs, rows, actions] for observations [runs, rows, seen]."""
+        ...
 
 
 class Evaluation:
@@ -28,7 +38,7 @@ class Evaluation:
         place: where.
     """
 
-    def __init__(self, task: Task, learner: Learner, eyes: Eyes, episodes: int, place: Place):
+    def __init__(self, task: Task, learner: Actors, eyes: Eyes, episodes: int, place: Place):
         self._learner, self._eyes, self._episodes, count = learner, eyes, episodes, learner.runs * episodes
         self._env, device = make_env(task, count, place, masked=False), place.device
         self._scale, self._limit = scaler(self._env, device), task.time_limit or 0

@@ -13,13 +13,21 @@ from nesht.baselines.batched.learner import Learner
 from nesht.baselines.batched.networks import Layers
 from nesht.baselines.batched.sac import SAC
 from nesht.baselines.batched.td3 import TD3
+from nesht.baselines.batched.trpo import TRPO
 
 Named = Iterator[tuple[str, torch.Tensor]]
 """Names of stable-baselines3 and the numbers of one run in its shapes: views, so that writing to them changes it."""
 
 
-def views(learner: Learner, run: int) -> Named:
+def views(learner: Learner | TRPO, run: int) -> Named:
     """Yield all numbers of a policy of stable-baselines3."""
+    if isinstance(learner, TRPO):
+        yield "log_std", learner.log_std.detach()[run, 0]
+        for layers, name, head in ((learner.actor, "policy", "action"), (learner.critic, "value", "value")):
+            yield from _layers(layers[:-2], run, f"mlp_extractor.{name}_net")
+            yield f"{head}_net.weight", layers[-2].detach()[run].T
+            yield f"{head}_net.bias", layers[-1].detach()[run, 0]
+        return
     yield from actor_views(learner, learner.actor, run, "actor")
     if isinstance(learner, TD3):
         yield from actor_views(learner, learner.actor_target, run, "actor_target")
@@ -56,7 +64,7 @@ def _layers(layers: Layers, network: int, name: str) -> Named:
         yield f"{name}.{i}.bias", layers[i + 1].detach()[network, 0]
 
 
-def pack_policy(learner: Learner, run: int) -> bytes:
+def pack_policy(learner: Learner | TRPO, run: int) -> bytes:
     """Return a file that `set_parameters(file, exact_match=False)` of stable-baselines3 reads, and `nesht inspect`."""
     weights, packed = io.BytesIO(), io.BytesIO()
     alone = {name: view.clone(memory_format=torch.contiguous_format).cpu() for name, view in views(learner, run)}
@@ -66,7 +74,7 @@ def pack_policy(learner: Learner, run: int) -> bytes:
     return packed.getvalue()
 
 
-def read_policy(learner: Learner, run: int, state: dict[str, torch.Tensor]) -> None:
+def read_policy(learner: Learner | TRPO, run: int, state: dict[str, torch.Tensor]) -> None:
     """Give a run the networks of a policy of stable-baselines3."""
     for name, view in views(learner, run):
         view.copy_(state[name])

@@ -15,13 +15,19 @@ WARM = 3
 
 
 class Place:
-    """A device for tensors and for the kernels that work on them."""
+    """A device for tensors and for the kernels that work on them.
 
-    def __init__(self, device: str, graphs: bool = True):
+    Args:
+        device: cpu or cuda.
+        graphs: on CUDA, play what is recorded from graphs.
+        rough: on CUDA, round products of matrices to TF32.
+    """
+
+    def __init__(self, device: str, graphs: bool = True, rough: bool = True):
         from nesht.engines.fused.kernel.draws import build_draws
 
         self._wp, self.device, self.on_gpu = warp(), torch.device(device), device == "cuda"
-        self.graphs = graphs and self.on_gpu
+        self.graphs, self._rough = graphs and self.on_gpu, rough
         self.stream = torch.cuda.Stream() if self.on_gpu else None
         self._where = {"stream": self._wp.stream_from_torch(self.stream)} if self.on_gpu else {"device": "cpu"}
         with compiling:
@@ -31,12 +37,12 @@ class Place:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """Let tensors be made and used here; on CUDA products of matrices are rounded to TF32 meanwhile."""
+        """Let tensors be made and used here."""
         if not self.on_gpu:
             yield
             return
         before = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.backends.cuda.matmul.allow_tf32 = self._rough
         try:
             with torch.cuda.stream(self.stream):
                 yield

@@ -8,15 +8,16 @@ from typing import Any
 
 import torch
 
-from nesht.baselines.batched import why_not
+from nesht.baselines.batched import OFF_POLICY, why_not
 from nesht.baselines.batched.evaluation import Evaluation
 from nesht.baselines.batched.exchange import pack_policy
+from nesht.baselines.batched.onpolicy import OnPolicyTraining
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.training import Training
-from nesht.baselines.run import MODEL, BaselineConfig, Diary, Report
+from nesht.baselines.run import MODEL, NORMALISER, BaselineConfig, Diary, Report
 from nesht.engines.fused.device import check_device
 from nesht.errors import UserError
-from nesht.storage import write_file
+from nesht.storage import pack_arrays, write_file
 from nesht.tasks.task import make_task
 
 CHUNK = 20
@@ -56,7 +57,8 @@ class RunSet:
     ):
         _check(configs)
         self._configs, self._outs, self._report = configs, outs, report
-        self._place = Place(check_device(configs[0].device), graphs)
+        rough = configs[0].algorithm in OFF_POLICY  # a search for a step's length needs all digits
+        self._place = Place(check_device(configs[0].device), graphs, rough)
         self._life = self._live()
         self.summaries: list[dict[str, Any]] = []
         """Of the runs, once they are finished."""
@@ -77,25 +79,34 @@ class RunSet:
         first, seeds = self._configs[0], [config.seed for config in self._configs]
         task = make_task(first.task)
         diaries = [Diary(config, out) for config, out in zip(self._configs, self._outs, strict=True)]
-        training = Training(first.algorithm, first.settings, task, seeds, self._place)
+        training: Training | OnPolicyTraining
+        if first.algorithm in OFF_POLICY:
+            training = Training(first.algorithm, first.settings, task, seeds, self._place)
+        else:
+            training = OnPolicyTraining(first.settings, task, seeds, self._place)
+        steps = training.whole(first.steps)
         evaluation = Evaluation(task, training.learner, training.eyes, first.eval_episodes, self._place)
         due, last = 0, 0
-        for step in range(1, first.steps + 1):
+        for step in range(1, steps + 1):
             if step >= due:  # before the update of this step, as with stable-baselines3
                 yield from self._evaluate(evaluation, diaries, step)
                 due, last = due + first.evaluate_every, step
             training.step()
             if step % CHUNK == 0:
                 yield
-        if last < first.steps:
-            yield from self._evaluate(evaluation, diaries, first.steps)
+        if last < steps:
+            yield from self._evaluate(evaluation, diaries, steps)
         diverged = training.diverged.tolist()
         for run, out in enumerate(self._outs):
             write_file(out / MODEL, pack_policy(training.learner, run))
+            if isinstance(training, OnPolicyTraining):
+                seen = training.learner.scaler.seen
+                scale = {"mean": seen.mean[run].cpu().numpy(), "var": seen.var[run].cpu().numpy()}
+                write_file(out / NORMALISER, pack_arrays("normaliser", scale, {}))
         training.close()
         evaluation.close()
         for diary, each in zip(diaries, diverged, strict=True):
-            self.summaries.append(diary.finish(first.steps, training.updates, each))
+            self.summaries.append(diary.finish(steps, training.updates, each))
 
     def _evaluate(self, evaluation: Evaluation, diaries: list[Diary], step: int) -> Iterator[None]:
         scores = yield from evaluation.scores([config.evaluation_seeds(step) for config in self._configs])

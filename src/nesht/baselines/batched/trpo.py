@@ -1,0 +1,169 @@
+"""TRPO (Schulman et al., 2015), as sb3-contrib has it: for all runs at a time.
+
+    g = gradient of the surrogate objective, H = Hessian of the divergence from the old policy
+    x = H^-1 g                              conjugate gradients
+    step = sqrt(2 target_kl / x'Hx) x       shortened until the divergence is small and the objective better
+
+No run feels another: a sum over runs has the gradient and the Hessian of each, beside each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from nesht.baselines.batched.draws import Draws, Purpose
+from nesht.baselines.batched.learner import Shape
+from nesht.baselines.batched.networks import Layers, forward, orthogonal_layers
+from nesht.baselines.batched.running import Scaler
+
+TARGET_KL = 0.01
+"""How far a step may lead from the old policy."""
+SHRINK, TRIES = 0.8, 10
+"""A step that leads too far is tried again so much shorter, so many times."""
+ENOUGH = 1e-10
+"""Conjugate gradients end where the squared residual is smaller."""
+START = 1e-4
+"""Conjugate gradients begin at random numbers of this size."""
+ADAM_EPSILON = 1e-5
+"""What policies of stable-baselines3 give Adam."""
+
+
+class TRPO:
+    """Actors and critics of all runs, two tanh layers each, and how they learn.
+
+    Args:
+        shape: of the observations and actions.
+        settings: of the algorithm.
+        seeds: of the runs; the numbers that networks begin with depend on them alone.
+        device: where.
+    """
+
+    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], device: torch.device):
+        self.shape, self.settings, self.runs = shape, settings, len(seeds)
+        luck = [torch.Generator().manual_seed(seed) for seed in seeds]
+        hidden = settings["net_arch"]
+        self.actor = orthogonal_layers([shape.seen, *hidden, shape.actions], 0.01, luck, device)
+        self.critic = orthogonal_layers([shape.seen, *hidden, 1], 1.0, luck, device)
+        self.log_std = torch.zeros((self.runs, 1, shape.actions), device=device).requires_grad_()
+        self.scaler = Scaler(self.runs, shape.seen, settings["gamma"], device)
+        fast = {"fused": True, "capturable": True} if device.type == "cuda" else {}
+        self.adam = torch.optim.Adam(self.critic, lr=settings["learning_rate"], eps=ADAM_EPSILON, **fast)
+        self.adam._warned_capturable_if_run_uncaptured = True  # the first steps are not recorded, on purpose
+
+    @property
+    def policy(self) -> Layers:
+        """The numbers of the policies."""
+        return [*self.actor, self.log_std]
+
+    def mean(self, seen: torch.Tensor) -> torch.Tensor:
+        """Return the means of actions, [runs, rows, actions], for scaled observations."""
+        return forward(self.actor, seen, torch.tanh)
+
+    def best(self, seen: torch.Tensor) -> torch.Tensor:
+        """Return the best actions known in [-1, 1], [runs, rows, actions], for observations [runs, rows, seen]."""
+        with torch.no_grad():
+            return self.mean(self.scaler.scale(seen)).clamp(-1, 1)
+
+    def values(self, seen: torch.Tensor) -> torch.Tensor:
+        """Return what scaled observations are worth, [runs, rows]."""
+        return forward(self.critic, seen, torch.tanh)[..., 0]
+
+    def densities(self, mean: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        """Return the logarithms of the densities of actions, [runs, rows]."""
+        normal = (action - mean) / self.log_std.exp()
+        return (-0.5 * normal.square() - self.log_std - 0.5 * math.log(2 * math.pi)).sum(2)
+
+    def improve_actors(
+        self, seen: torch.Tensor, action: torch.Tensor, density: torch.Tensor, advantage: torch.Tensor, draws: Draws
+    ) -> torch.Tensor:
+        """Step the policies uphill; returns where a step was found, [runs]."""
+        advantage = (advantage - advantage.mean(1, keepdim=True)) / (advantage.std(1, keepdim=True) + 1e-8)
+        with torch.no_grad():
+            old_mean, old_log_std = self.mean(seen), self.log_std.clone()
+
+        def judged() -> tuple[torch.Tensor, torch.Tensor]:
+            """Return the objective and the divergence, [runs]."""
+            mean = self.mean(seen)
+            objective = (advantage * (self.densities(mean, action) - density).exp()).mean(1)
+            ratio, shift = 2 * (self.log_std - old_log_std), (mean - old_mean) / old_log_std.exp()
+            return objective, (0.5 * (ratio.exp() + shift.square() - 1 - ratio)).mean((1, 2))
+
+        objective, divergence = judged()
+        uphill = flat(torch.autograd.grad(objective.sum(), self.policy, retain_graph=True))
+        slope = flat(torch.autograd.grad(divergence.sum(), self.policy, create_graph=True))
+
+        def curved(vector: torch.Tensor) -> torch.Tensor:
+            again = torch.autograd.grad((slope * vector).sum(), self.policy, retain_graph=True)
+            return flat(again) + self.settings["cg_damping"] * vector
+
+        start = START * draws.normal(Purpose.CONJUGATE, uphill.shape[1])
+        direction = solve(curved, uphill, start, self.settings["cg_max_steps"])
+        length = (2 * TARGET_KL / (direction * curved(direction)).sum(1, keepdim=True)).sqrt()
+        with torch.no_grad():
+            return self._search(length * direction, judged, objective)
+
+    def _search(
+        self,
+        step: torch.Tensor,
+        judged: Callable[[], tuple[torch.Tensor, torch.Tensor]],
+        before: torch.Tensor,
+    ) -> torch.Tensor:
+        """Go the longest part of a step that is allowed and pays; returns where there is one, [runs]."""
+        origin = flat(self.policy).clone()
+        chosen, found = origin, torch.zeros_like(before, dtype=torch.bool)
+        for attempt in range(TRIES):
+            there = origin + SHRINK**attempt * step
+            write(self.policy, there)
+            objective, divergence = judged()
+            fine = (divergence < TARGET_KL) & (objective > before)
+            chosen = torch.where((fine & ~found)[:, None], there, chosen)
+            found = found | fine
+        write(self.policy, chosen)
+        return found
+
+    def improve_critics(self, seen: torch.Tensor, worth: torch.Tensor, draws: Draws) -> None:
+        """Let the critics learn what observations were worth, in several goes through all of them."""
+        count, goes = worth.shape[1], self.settings["n_critic_updates"]
+        order = draws.uniform(Purpose.ORDER, goes, count).argsort(2)
+        for go in range(goes):
+            for rows in order[:, go].split(self.settings["batch_size"], 1):
+                index = rows[..., None].expand(-1, -1, seen.shape[2])
+                errors = self.values(seen.gather(1, index)) - worth.gather(1, rows)
+                gradients = torch.autograd.grad(errors.square().mean(1).sum(), self.critic)
+                for layer, gradient in zip(self.critic, gradients, strict=True):
+                    layer.grad = gradient
+                self.adam.step()
+        self.adam.zero_grad()
+
+
+def flat(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return all numbers of every run in a row, [runs, numbers]."""
+    return torch.cat([part.flatten(1) for part in parts], 1)
+
+
+def write(parts: Layers, rows: torch.Tensor) -> None:
+    """Write such rows back."""
+    for part, numbers in zip(parts, rows.split([part[0].numel() for part in parts], 1), strict=True):
+        part.copy_(numbers.view(part.shape))
+
+
+def solve(
+    times: Callable[[torch.Tensor], torch.Tensor], goal: torch.Tensor, start: torch.Tensor, steps: int
+) -> torch.Tensor:
+    """Return x with `times(x)` nearly goal, [runs, numbers], by conjugate gradients; a run that is there waits."""
+    x = start
+    residual = goal - times(x)
+    size = residual.square().sum(1, keepdim=True)
+    way, going = residual, size >= ENOUGH
+    for _ in range(steps):
+        ahead = times(way)
+        share = torch.where(going, size / (way * ahead).sum(1, keepdim=True), 0)
+        x, residual = x + share * way, residual - share * ahead
+        before, size = size, residual.square().sum(1, keepdim=True)
+        going = going & (size >= ENOUGH)
+        way = torch.where(going, residual + size / before * way, 0)
+    return x

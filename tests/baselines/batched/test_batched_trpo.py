@@ -1,0 +1,222 @@
+"""TRPO of many runs at a time is that of sb3-contrib: scales, advantages, steps of actors and critics, whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import sb3_contrib.common.utils
+import torch
+from gymnasium.spaces import Box
+from stable_baselines3.common.buffers import RolloutBuffer
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from nesht.baselines.batched.draws import Purpose
+from nesht.baselines.batched.exchange import read_policy, views
+from nesht.baselines.batched.learner import Shape
+from nesht.baselines.batched.onpolicy import advantages
+from nesht.baselines.batched.run import train_batched
+from nesht.baselines.batched.running import Scaler
+from nesht.baselines.batched.trpo import TRPO, solve
+from nesht.baselines.run import BaselineConfig, train_baseline
+from nesht.baselines.settings import changed, make_model
+from nesht.config import TaskOptions
+from nesht.storage import read_arrays
+
+SEEN, ACTIONS, STEPS, RUNS = 9, 3, 64, 3
+CPU = torch.device("cpu")
+SETTINGS = changed(
+    "trpo", [f"n_steps={STEPS}", "batch_size=24", "net_arch=[16,8]", "n_critic_updates=2", "cg_max_steps=8"]
+)
+
+
+class Nothing(gymnasium.Env[np.ndarray, np.ndarray]):
+    """Only its spaces count."""
+
+    observation_space = Box(-np.inf, np.inf, (SEEN,), np.float32)
+    action_space = Box(-1, 1, (ACTIONS,), np.float32)
+
+
+class Given:
+    """Numbers that were drawn before."""
+
+    def __init__(self, starts: list[torch.Tensor], orders: list[list[np.ndarray]]):
+        self._numbers = {
+            Purpose.CONJUGATE: torch.stack(starts),
+            Purpose.ORDER: torch.from_numpy(np.argsort(np.array(orders), axis=2)).float(),
+        }
+
+    def normal(self, purpose: Purpose, *shape: int) -> torch.Tensor:
+        assert self._numbers[purpose].shape[1:] == shape
+        return self._numbers[purpose]
+
+    uniform = normal
+
+
+def lived(model: Any, luck: np.random.Generator) -> RolloutBuffer:
+    """Return a full buffer of steps that the model might have taken."""
+    buffer = RolloutBuffer(STEPS, model.observation_space, model.action_space, CPU, 0.95, 0.99)
+    seen = torch.from_numpy(luck.standard_normal((STEPS, SEEN)).astype(np.float32))
+    for row in seen:
+        with torch.no_grad():
+            action, value, density = model.policy(row[None])
+        reward, start = luck.standard_normal(1), np.array([luck.random() < 0.1])
+        buffer.add(row[None].numpy(), action.numpy(), reward, start, value, density)
+    buffer.compute_returns_and_advantage(torch.tensor([0.3]), np.array([False]))
+    return buffer
+
+
+def test_an_update_is_that_of_sb3_contrib(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = TRPO(Shape(SEEN, ACTIONS), SETTINGS, range(50, 50 + RUNS), CPU)
+    models = [make_model("trpo", DummyVecEnv([Nothing]), SETTINGS, seed, "cpu") for seed in range(RUNS)]
+    luck = np.random.default_rng(0)
+    for run, model in enumerate(models):
+        with torch.no_grad():
+            model.policy.log_std += 0.1 * run
+        read_policy(learner, run, model.policy.state_dict())
+    before = [model.policy.state_dict()["action_net.weight"].clone() for model in models]
+    buffers = [lived(model, luck) for model in models]
+    parts = {
+        name: torch.from_numpy(np.stack([getattr(buffer, name)[:, 0] for buffer in buffers]))
+        for name in ("observations", "actions", "log_probs", "advantages", "returns")
+    }
+
+    starts, orders = [], []
+    size = sum(part[0].numel() for part in learner.policy)
+    own_order = permutation_of(learner)
+    for model, buffer in zip(models, buffers, strict=True):
+        starts.append(torch.from_numpy(luck.standard_normal(size).astype(np.float32)))
+        orders.append([luck.permutation(STEPS) for _ in range(SETTINGS["n_critic_updates"])])
+        drawn = iter([np.arange(STEPS), *orders[-1]])
+        monkeypatch.setattr(np.random, "permutation", lambda _, drawn=drawn: next(drawn))
+        monkeypatch.setattr(
+            sb3_contrib.common.utils.th, "randn_like", lambda _, start=starts[-1]: start[own_order].clone()
+        )
+        model.rollout_buffer = buffer
+        model._logger = type("Silent", (), {"record": lambda *_, **__: None})()
+        model.train()
+    given: Any = Given(starts, orders)
+    found = learner.improve_actors(
+        parts["observations"], parts["actions"], parts["log_probs"], parts["advantages"], given
+    )
+    learner.improve_critics(parts["observations"], parts["returns"], given)
+    assert found.any()
+    for run, model in enumerate(models):
+        state = model.policy.state_dict()
+        assert found[run] == (not torch.equal(state["action_net.weight"], before[run]))
+        for name, view in views(learner, run):
+            torch.testing.assert_close(view, state[name], rtol=2e-3, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def permutation_of(learner: TRPO) -> torch.Tensor:
+    """Return which of our numbers is which of theirs: they have log_std first, and weights turned round."""
+    numbers = torch.arange(sum(part[0].numel() for part in learner.policy))
+    pieces = list(numbers.split([part[0].numel() for part in learner.policy]))
+    turned = [
+        piece.view(part[0].shape).T.flatten() if i % 2 == 0 else piece
+        for i, (piece, part) in enumerate(zip(pieces[:-1], learner.actor, strict=True))
+    ]
+    return torch.cat([pieces[-1], *turned])
+
+
+def test_a_policy_that_cannot_get_better_stays() -> None:
+    learner = TRPO(Shape(SEEN, ACTIONS), SETTINGS, range(2), CPU)
+    luck = np.random.default_rng(1)
+    seen = torch.from_numpy(luck.standard_normal((2, STEPS, SEEN)).astype(np.float32))
+    action = torch.from_numpy(luck.standard_normal((2, STEPS, ACTIONS)).astype(np.float32))
+    with torch.no_grad():
+        density = learner.densities(learner.mean(seen), action)
+    advantage = torch.from_numpy(luck.standard_normal((2, STEPS)).astype(np.float32))
+    advantage[1] = 0.0
+    before = [part.detach().clone() for part in learner.policy]
+    size = sum(part[0].numel() for part in learner.policy)
+    given: Any = Given([torch.zeros(size)] * 2, [[np.arange(STEPS)]] * 2)
+    found = learner.improve_actors(seen, action, density, advantage, given)
+    assert found.tolist() == [True, False]
+    for old, new in zip(before, learner.policy, strict=True):
+        assert torch.equal(old[1], new[1])
+        assert torch.isfinite(new).all()
+
+
+def test_conjugate_gradients_solve_each_run_on_its_own() -> None:
+    luck = torch.Generator().manual_seed(0)
+    root = torch.randn(3, 6, 6, generator=luck, dtype=torch.float64)
+    matrix = root @ root.transpose(1, 2) + 0.1 * torch.eye(6, dtype=torch.float64)
+    goal = torch.randn(3, 6, generator=luck, dtype=torch.float64)
+    goal[2] = 0  # is there at once, and must not spoil the others
+    found = solve(lambda x: (matrix @ x[..., None])[..., 0], goal, torch.zeros_like(goal), 30)
+    torch.testing.assert_close(found, torch.linalg.solve(matrix, goal), rtol=1e-4, atol=1e-4)
+
+
+def test_advantages_are_those_of_stable_baselines3() -> None:
+    luck = np.random.default_rng(3)
+    model = make_model("trpo", DummyVecEnv([Nothing]), SETTINGS, 0, "cpu")
+    buffer = lived(model, luck)
+    ended = np.append(buffer.episode_starts[1:, 0], 0.0)  # an episode starts after the step that ended another
+    rows = [torch.from_numpy(part.astype(np.float32))[None] for part in (buffer.rewards[:, 0], buffer.values[:, 0])]
+    found = advantages(*rows, torch.from_numpy(ended.astype(np.float32))[None], torch.tensor([[0.3]]), 0.99, 0.95)
+    np.testing.assert_allclose(found[0].numpy(), buffer.advantages[:, 0], rtol=1e-4, atol=1e-5)
+
+
+class Stream(gymnasium.Env[np.ndarray, np.ndarray]):
+    """Shows numbers that were drawn before."""
+
+    observation_space = Box(-np.inf, np.inf, (SEEN,), np.float32)
+    action_space = Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, seen: np.ndarray, rewards: np.ndarray, ends: np.ndarray):
+        self._seen, self._rewards, self._ends, self._at = iter(seen), rewards, ends, -1
+
+    def reset(self, **_: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        return next(self._seen), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self._at += 1
+        ends = bool(self._ends[self._at])
+        seen = np.zeros(SEEN, np.float32) if ends else next(self._seen)
+        return seen, float(self._rewards[self._at]), ends, False, {}
+
+
+def test_scales_are_those_of_vec_normalize() -> None:
+    luck = np.random.default_rng(5)
+    seen = (3 * luck.standard_normal((61, SEEN)) + 2).astype(np.float32)
+    rewards, ends = 5 * luck.standard_normal(60) + 1, luck.random(60) < 0.2
+    theirs = VecNormalize(DummyVecEnv([lambda: Stream(seen, rewards, ends)]), gamma=0.9)
+    ours = Scaler(1, SEEN, 0.9, CPU)
+    scaled = theirs.reset()
+    for at in range(61):
+        raw = torch.from_numpy(seen[at])[None]
+        ours.seen.add(raw)
+        np.testing.assert_allclose(ours.scale(raw[:, None])[0, 0], scaled[0], rtol=1e-5, atol=1e-6)
+        if at == 60:
+            break
+        scaled, reward, _, _ = theirs.step(np.zeros((1, 1)))
+        found = ours.reward(torch.tensor([rewards[at]], dtype=torch.float32), torch.tensor([bool(ends[at])]))
+        assert found[0].item() == pytest.approx(float(reward[0]), rel=1e-5)
+
+
+def config_of(**more: Any) -> BaselineConfig:
+    settings = changed("trpo", ["n_steps=64", "batch_size=32", "net_arch=[8,8]", "n_critic_updates=2"])
+    task = TaskOptions("Hopper-v4", noise_ratio=2.0, reward_keep=0.5, max_episode_steps=30)
+    return BaselineConfig("trpo", settings, task, **{"steps": 150, "eval_every": 50, "eval_episodes": 2, **more})
+
+
+def test_a_run_is_the_same_beside_others_and_leaves_the_same_folder(tmp_path: Path) -> None:
+    config = config_of(device="cpu")
+    together = train_batched([config.change(seed=seed) for seed in (3, 4)], [tmp_path / "3", tmp_path / "4"])
+    alone = train_batched([config.change(seed=4)], [tmp_path / "alone"])
+    theirs = train_baseline(config.change(seed=3), tmp_path / "theirs")
+    assert together[1]["score"] == alone[0]["score"] != together[0]["score"]
+    assert (tmp_path / "4" / "model.zip").read_bytes() == (tmp_path / "alone" / "model.zip").read_bytes()
+    assert [theirs[name] for name in ("seed", "steps", "generations")] == [3, 192, 3]
+    assert [together[0][name] for name in ("seed", "steps", "generations")] == [3, 192, 3]
+    assert {each.name for each in (tmp_path / "3").iterdir()} == {each.name for each in (tmp_path / "theirs").iterdir()}
+    model = make_model(
+        "trpo", DummyVecEnv([lambda: gymnasium.make("nesht/NoisyHopper-v4", noise_ratio=2)]), config.settings, 0, "cpu"
+    )
+    model.set_parameters(tmp_path / "3" / "model.zip", exact_match=False, device="cpu")
+    scales = [read_arrays("normaliser", tmp_path / name / "normaliser.safetensors")[0] for name in ("3", "theirs")]
+    assert [scale["mean"].shape for scale in scales] == [(33,), (33,)]
