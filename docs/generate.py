@@ -18,9 +18,11 @@ from statistics import fmean
 from typing import Any
 
 from nesht import cli
+from nesht.config import Config
 from nesht.experiments.paper import best
 from nesht.experiments.runner import KEYS, MEASURES
 from nesht.experiments.statistics import Estimate, mean
+from nesht.presets import PAPER, TUNED, TUNED_FOR
 from nesht.report.claims import ahead, thresholding_helps
 from nesht.report.sections import ORDER
 
@@ -43,6 +45,31 @@ def pages() -> dict[Path, str]:
 
 def _part(name: str) -> str:
     return flags(cli.COMMANDS[name]) if name in cli.COMMANDS else PARTS[name]()
+
+
+# The presets
+
+
+def both_presets() -> str:
+    """Return what both presets set, side by side."""
+    rows = [(f"`{name}`", _word(value), _word(PAPER[name])) for name, value in TUNED.items()]
+    return _table(("option", "`tuned`", "`paper`"), rows)
+
+
+def presets_for() -> str:
+    """Return what `tuned` sets for some environments where that is not the usual."""
+    usual = {**dataclasses.asdict(Config().strategy), **TUNED}
+    rows = [
+        (env, f"`{name}`", _word(value))
+        for env, values in TUNED_FOR.items()
+        for name, value in values.items()
+        if value != usual[name]
+    ]
+    return _table(("environment", "option", "`tuned`"), rows)
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # The command line
@@ -227,6 +254,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "stranger": stranger,
     "imports": imports,
     "measurements": measurements,
+    "presets": both_presets,
+    "presets-for": presets_for,
 }
 
 

@@ -135,8 +135,7 @@ def options_of(method: str, drawn: Draw) -> dict[str, Any]:
     start = drawn["rate"] * drawn["sigma"] * drawn["n"] ** 0.5
     first, last = (float(f"{lr:.2g}") for lr in (start, start * drawn["decay"]))
     chosen["lr"] = first if first == last else f"linear:{first}:{last}"
-    if "fade" in drawn:
-        chosen["weight_decay"] = float(f"{drawn['fade'] / first:.2g}")
+    chosen["weight_decay"] = float(f"{drawn.get('fade', 0.0) / first:.2g}")  # said even if 0: the preset may have one
     return {**METHODS[method], **chosen}
 
 
