@@ -8,8 +8,8 @@ For every method and environment, on its own:
    (with ours: `results/leads.csv`) and is given to every method.
 2. ROUNDS times, CHILDREN more are made, each from one of the PARENTS best so far by drawing CHANGES of its settings
    again, and run in the same way.
-3. FINER_ROUNDS times more, where one of those changes is to one of the FINER values. The first of these rounds begins
-   with the PARENTS changed by what later trials by hand found for the environment (LATER), given to every method.
+3. FINER_ROUNDS times more, where one of those changes is to one of the FINER values. Two of these rounds begin with the
+   PARENTS changed by what later trials by hand found for the environment (LATER), given to every method.
 4. The LIKELY best so far run with MORE seeds at the same ratios: two seeds tell little where some runs fail.
 5. The FINALISTS with the best mean score up to here run with the SECOND seeds at all ratios; the best is chosen.
 
@@ -36,7 +36,7 @@ from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, Row, run_experiment
 from nesht.tasks.locomotion import LOCOMOTION
 
-DRAWN, ROUNDS, FINER_ROUNDS, CHILDREN, PARENTS, CHANGES, LIKELY, FINALISTS = 32, 2, 2, 16, 4, 2, 10, 4
+DRAWN, ROUNDS, FINER_ROUNDS, CHILDREN, PARENTS, CHANGES, LIKELY, FINALISTS = 32, 2, 3, 16, 4, 2, 16, 6
 FIRST, MORE, SECOND = (1000, 1001), (1002, 1003, 1004, 1005), tuple(range(1010, 1020))
 SCREEN, FINAL = (5, 20), (5, 10, 20)
 
@@ -91,12 +91,19 @@ FINER: dict[str, Sequence[Any]] = {
 """Values beside those of the ranges, for the last rounds; `fade` is the share of every weight that a generation at the
 start takes away (nothing, where it is not drawn)."""
 
-LATER: dict[str, Draw] = {
-    "HalfCheetah": {"k": "linear:24:10"},
-    "Hopper": {"step_cost": 0.75},
-    "Walker2d": {"k": "linear:40:8", "fade": 0.0125},
+LATER: dict[int, dict[str, Draw]] = {
+    ROUNDS + 1: {
+        "HalfCheetah": {"k": "linear:24:10"},
+        "Hopper": {"step_cost": 0.75},
+        "Walker2d": {"k": "linear:40:8", "fade": 0.0125},
+    },
+    ROUNDS + 3: {
+        "HalfCheetah": {},
+        "Hopper": {"step_cost": 0.75, "fade": 0.009},
+        "Walker2d": {"k": "linear:40:8", "fade": 0.025},
+    },
 }
-"""What was found by hand, with ours, after a first search (`results/leads-later.txt`), by robot."""
+"""What was found by hand, with ours, after earlier searches (`results/leads-later.txt`), by round and robot."""
 
 START: dict[str, Draw] = {
     "HalfCheetah": {"n": 256, "sigma": 0.04, "rate": 0.0065, "decay": 0.3, "normalise": True, "elite": 0.5},
@@ -157,10 +164,11 @@ def first_draws(env: str, method: str) -> list[Draw]:
 def children(env: str, method: str, number: int, parents: Sequence[Draw], known: Sequence[Draw]) -> list[Draw]:
     """Return the settings of a later round: parents with a few settings drawn again, none of them known."""
     rng, choices = _generator(env, method, number), ranges(env, method)
-    finer = {name: values for name, values in FINER.items() if name in {**choices, "fade": ()}}
+    fits = {*choices, "fade"}
+    finer = {name: values for name, values in FINER.items() if name in fits}
     made: list[Draw] = []
-    if number == ROUNDS + 1:
-        later = {name: value for name, value in LATER.get(env.partition("-")[0], {}).items() if name in finer}
+    if number in LATER:
+        later = {name: value for name, value in LATER[number].get(env.partition("-")[0], {}).items() if name in fits}
         for parent in parents:
             made += _new({**parent, **later}, [*known, *made])
     for attempt in range(100 * CHILDREN):
