@@ -16,7 +16,7 @@ from typing import Any
 
 import nesht
 from machine import command, describe
-from nesht.cli import parse_seeds
+from nesht.commands.runs import parse_seeds
 from nesht.config import Config
 from nesht.presets import preset
 

@@ -22,7 +22,7 @@ import mujoco
 import numpy as np
 
 import nesht
-from nesht.cli import parse_seeds
+from nesht.commands.runs import parse_seeds
 from nesht.training.folder import find_runs
 
 TASK: dict[str, Any] = {"env": "HalfCheetah-v4", "noise_ratio": 10, "reward_keep": 0.1}

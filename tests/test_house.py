@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import runpy
 import subprocess
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,18 @@ def test_generated_parts_are_up_to_date() -> None:
     assert {page.name for page in pages} == {"README.md", "cli.md", "experiments.md", "nesht.md", "results.md"}
     for page, text in pages.items():
         assert page.read_text() == text, f"{name_of(page)} is behind: python docs/generate.py"
+
+
+# Scripts beside the package
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.name)
+def test_benchmarks_take_from_the_package_what_is_there(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "nesht":
+            module = importlib.import_module(node.module or "")
+            for alias in node.names:
+                assert hasattr(module, alias.name) or find_spec(f"{node.module}.{alias.name}"), alias.name
 
 
 # A release

@@ -17,14 +17,18 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from nesht.baselines.batched.draws import Purpose
 from nesht.baselines.batched.exchange import read_policy, views
 from nesht.baselines.batched.learner import Shape
-from nesht.baselines.batched.onpolicy import advantages
+from nesht.baselines.batched.onpolicy import OnPolicyTraining, advantages
+from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.run import train_batched
 from nesht.baselines.batched.running import Scaler
 from nesht.baselines.batched.trpo import TRPO, solve
 from nesht.baselines.run import BaselineConfig, train_baseline
 from nesht.baselines.settings import changed, make_model
 from nesht.config import TaskOptions
+from nesht.engines.fused.vector import FusedVectorEnv
 from nesht.storage import read_arrays
+from nesht.tasks.imperfect import Distractors, RewardMask
+from nesht.tasks.task import Task
 
 SEEN, ACTIONS, STEPS, RUNS = 9, 3, 64, 3
 CPU = torch.device("cpu")
@@ -202,6 +206,42 @@ def config_of(**more: Any) -> BaselineConfig:
     settings = changed("trpo", ["n_steps=64", "batch_size=32", "net_arch=[8,8]", "n_critic_updates=2"])
     task = TaskOptions("Hopper-v4", noise_ratio=2.0, reward_keep=0.5, max_episode_steps=30)
     return BaselineConfig("trpo", settings, task, **{"steps": 150, "eval_every": 50, "eval_episodes": 2, **more})
+
+
+def test_what_is_learnt_from_is_what_was_seen_and_done() -> None:
+    place = Place("cpu")
+    task = Task("Hopper-v4", Distractors(5), RewardMask(0.5), 10)
+    settings = {**SETTINGS, "n_steps": 25}
+    training = OnPolicyTraining(settings, task, [5, 9], place)
+    learner = training.learner
+    env = FusedVectorEnv("Hopper-v4", 2, noise_ratio=5, reward_keep=0.5, max_episode_steps=10)
+    raw, scale = torch.from_numpy(env.reset(seed=[5, 9])[0]), Scaler(2, learner.shape.seen, settings["gamma"], CPU)
+    expected: dict[str, list[torch.Tensor]] = {"seen": [], "reward": [], "ended": []}
+    for step in range(24):
+        training.step()
+        scale.seen.add(raw)
+        expected["seen"].append(scale.scale(raw[:, None])[:, 0])
+        raw, reward, over, timed_out, infos = (  # type: ignore[assignment]
+            torch.from_numpy(np.asarray(part)) if not isinstance(part, dict) else part
+            for part in env.step(training.kept["action"][:, step].clamp(-1, 1).numpy())
+        )
+        ended = over | timed_out
+        ahead = Scaler(2, learner.shape.seen, settings["gamma"], CPU)
+        ahead.seen.__dict__.update({name: value.clone() for name, value in vars(scale.seen).items()})
+        ahead.seen.add(raw)
+        with torch.no_grad():
+            future = learner.values(ahead.scale(torch.from_numpy(infos["final_obs"])[:, None]))[:, 0]
+        expected["reward"].append(scale.reward(reward.float(), ended) + 0.99 * future * (timed_out & ~over))
+        expected["ended"].append(ended.float())
+    assert torch.stack(expected["ended"]).sum() >= 4
+    for name, columns in expected.items():
+        torch.testing.assert_close(training.kept[name][:, :24], torch.stack(columns, 1), rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        seen, action = training.kept["seen"][:, :24], training.kept["action"][:, :24]
+        torch.testing.assert_close(training.kept["density"][:, :24], learner.densities(learner.mean(seen), action))
+        torch.testing.assert_close(training.kept["value"][:, :24], learner.values(seen))
+    env.close()
+    training.close()
 
 
 def test_a_run_is_the_same_beside_others_and_leaves_the_same_folder(tmp_path: Path) -> None:

@@ -40,10 +40,11 @@ class OnPolicyTraining:
         """What every run sees now, scaled."""
         self._look(real)
         shapes = {"seen": (self.eyes.all,), "action": (task.outputs,), "density": (), "value": (), "reward": ()}
-        self._kept = {
+        self.kept = {
             name: torch.zeros((runs, self._count, *shape), device=device)
             for name, shape in {**shapes, "ended": ()}.items()
         }
+        """The steps since the last update, [runs, steps, ...]."""
         self._at = torch.zeros(1, dtype=torch.int64, device=device)
         self._programs = place.record(self._collect), place.record(self._learn)
 
@@ -70,7 +71,7 @@ class OnPolicyTraining:
         """Act, and write down what came of it."""
         learner = self.learner
         with torch.no_grad():
-            seen = self._seen[:, None]
+            seen = self._seen[:, None].clone()
             mean = learner.mean(seen)
             normal = self.draws.normal(Purpose.EXPLORATION, 1, learner.shape.actions)
             action = mean + learner.log_std.exp() * normal
@@ -88,14 +89,14 @@ class OnPolicyTraining:
             parts["reward"] = (scaled + self._gamma * future * (timed_out & ~over))[:, None]
             parts["ended"] = ended[:, None].float()
             for name, numbers in parts.items():
-                self._kept[name].index_copy_(1, self._at, numbers)
+                self.kept[name].index_copy_(1, self._at, numbers)
             self._at.add_(1).remainder_(self._count)
             self.diverged += torch.as_tensor(infos["diverged"])
             self.draws.step += 1
 
     def _learn(self) -> None:
         """Learn from the steps collected."""
-        kept = self._kept
+        kept = self.kept
         with torch.no_grad():
             future = self.learner.values(self._seen[:, None])
             advantage = advantages(kept["reward"], kept["value"], kept["ended"], future, self._gamma, self._trace)
