@@ -98,8 +98,14 @@ LATER: dict[int, dict[str, Draw]] = {
         "Walker2d": {"k": "linear:40:8", "fade": 0.0125},
     },
     ROUNDS + 3: {
-        "HalfCheetah": {},
-        "Hopper": {"step_cost": 0.75, "fade": 0.009},
+        "HalfCheetah": {
+            **{"n": 256, "sigma": 0.04, "rate": 0.0065, "decay": 1.0, "normalise": True, "elite": 0.5},
+            **{"k": "linear:20:9", "memory": 0.98, "explore": 0.5, "fade": 0.004},
+        },
+        "Hopper": {
+            **{"n": 128, "sigma": 0.02, "rate": 0.002, "decay": 0.3, "normalise": True, "elite": "linear:1:0.125"},
+            **{"step_cost": 0.75, "k": 20, "memory": 0.9, "explore": "linear:1:0.2", "fade": 0.009},
+        },
         "Walker2d": {"k": "linear:40:8", "fade": 0.025},
     },
 }
