@@ -244,14 +244,15 @@ def tune(options: Options, out: Path, work: Path, command: str, address: str | N
     """Run all rounds and write what was chosen to `chosen.toml`; what is in `out` is not run again."""
     pairs = [(env, method) for env in options.envs for method in METHODS]
 
-    digests: set[str] = set()
+    asked: set[tuple[str, str]] = set()
 
     def run(which: dict[tuple[str, str], list[int]], ratios: Sequence[int], seeds: Sequence[int]) -> Results:
         """Run some trials; returns the results of this search up to here, whatever else is in the folder."""
         made = cells(options, trials, which, ratios)
-        digests.update(each.digest() for each in made)
+        asked.update((each.digest(), str(each.labels["trial"])) for each in made)
         results = run_experiment(made, seeds, out, work, command, address=address)
-        return replace(results, runs=[row for row in results.runs if row["digest"] in digests])
+        own = [row for row in results.runs if (row["digest"], str(row["trial"])) in asked]
+        return replace(results, runs=own)
 
     trials: Trials = {pair: first_draws(*pair) for pair in pairs}
     results = run({pair: list(range(DRAWN)) for pair in pairs}, SCREEN, FIRST)

@@ -17,7 +17,7 @@ WHY = {
     "how long policies are evaluated, the version of the environments, whether noise is drawn at every step) is ours.",
     "tuned": "Every method has settings that a search chose for it, instead of the authors' one setting for all: plain "
     "SGD on standardised fitness and mirrored sampling instead of Adam on ranks, and shared randomness, normalised "
-    "features or no survival bonus in training where that helped the method.",
+    "features, weight decay or no survival bonus in training where that helped the method.",
 }
 """Why our numbers differ from the paper's, by preset."""
 
