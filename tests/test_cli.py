@@ -12,6 +12,7 @@ import nesht
 from nesht.cli import main
 from nesht.commands.runs import parse_seeds
 from nesht.presets import TUNED_FOR
+from nesht.strategy.schedules import Schedule
 
 QUICK = ["--env", "Hopper-v4", "--noise-ratio", "2", "--n", "8", "--generations", "2", "--eval-episodes", "2"]
 
@@ -62,7 +63,7 @@ def test_eval_and_inspect_speak_text_and_json(run: Path, capsys: pytest.CaptureF
     (report,) = told["policies"].values()
     assert report["n_real"] == 11
     assert report["n_distractors"] == 22
-    assert len(report["used"]) == TUNED_FOR["Hopper"]["k"]
+    assert len(report["used"]) == Schedule.parse(TUNED_FOR["Hopper"]["k"]).start  # hardly any of the budget is spent
 
 
 @pytest.fixture(scope="module")

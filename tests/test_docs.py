@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import nesht
-from nesht import cli, config
+from nesht import cli, config, presets
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -191,6 +191,25 @@ def test_every_option_has_a_docstring_and_is_in_the_reference(section: type) -> 
     assert section.__doc__
     assert described(section) == {option.name for option in dataclasses.fields(section)}
     assert f"::: nesht.config.{section.__name__}\n" in (ROOT / "docs" / "options.md").read_text()
+
+
+def shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_the_presets_are_those_of_the_code() -> None:
+    text = (ROOT / "docs" / "algorithms" / "nesht.md").read_text().split("## Presets")[1].split("\n## ")[0]
+    both = {name: (shown(presets.TUNED[name]), shown(presets.PAPER[name])) for name in presets.TUNED}
+    assert presets.TUNED.keys() == presets.PAPER.keys()
+    assert {name: (tuned, paper) for name, tuned, paper in re.findall(r"\| `(\w+)` \| (\S+) \| (\S+) \|", text)} == both
+    usual = {**dataclasses.asdict(config.Config().strategy), **presets.TUNED}
+    special = {
+        (env, name, shown(value))
+        for env, values in presets.TUNED_FOR.items()
+        for name, value in values.items()
+        if value != usual[name]
+    }
+    assert set(re.findall(r"^\| ([A-Z]\w+) \| `(\w+)` \| ([\w.:]+) \|$", text, re.MULTILINE)) == special
 
 
 def test_every_file_and_column_of_a_run_is_documented(hopper: Path) -> None:

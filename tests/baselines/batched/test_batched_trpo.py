@@ -20,7 +20,7 @@ from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.onpolicy import OnPolicyTraining, advantages
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.run import train_batched
-from nesht.baselines.batched.running import Scaler
+from nesht.baselines.batched.running import RunningScale
 from nesht.baselines.batched.trpo import TRPO, solve
 from nesht.baselines.run import BaselineConfig, train_baseline
 from nesht.baselines.settings import changed, make_model
@@ -189,7 +189,7 @@ def test_scales_are_those_of_vec_normalize() -> None:
     seen = (3 * luck.standard_normal((61, SEEN)) + 2).astype(np.float32)
     rewards, ends = 5 * luck.standard_normal(60) + 1, luck.random(60) < 0.2
     theirs = VecNormalize(DummyVecEnv([lambda: Stream(seen, rewards, ends)]), gamma=0.9)
-    ours = Scaler(1, SEEN, 0.9, CPU)
+    ours = RunningScale(1, SEEN, 0.9, CPU)
     scaled = theirs.reset()
     for at in range(61):
         raw = torch.from_numpy(seen[at])[None]
@@ -215,7 +215,10 @@ def test_what_is_learnt_from_is_what_was_seen_and_done() -> None:
     training = OnPolicyTraining(settings, task, [5, 9], place)
     learner = training.learner
     env = FusedVectorEnv("Hopper-v4", 2, noise_ratio=5, reward_keep=0.5, max_episode_steps=10)
-    raw, scale = torch.from_numpy(env.reset(seed=[5, 9])[0]), Scaler(2, learner.shape.seen, settings["gamma"], CPU)
+    raw, scale = (
+        torch.from_numpy(env.reset(seed=[5, 9])[0]),
+        RunningScale(2, learner.shape.seen, settings["gamma"], CPU),
+    )
     expected: dict[str, list[torch.Tensor]] = {"seen": [], "reward": [], "ended": []}
     for step in range(24):
         training.step()
@@ -226,7 +229,7 @@ def test_what_is_learnt_from_is_what_was_seen_and_done() -> None:
             for part in env.step(training.kept["action"][:, step].clamp(-1, 1).numpy())
         )
         ended = over | timed_out
-        ahead = Scaler(2, learner.shape.seen, settings["gamma"], CPU)
+        ahead = RunningScale(2, learner.shape.seen, settings["gamma"], CPU)
         ahead.seen.__dict__.update({name: value.clone() for name, value in vars(scale.seen).items()})
         ahead.seen.add(raw)
         with torch.no_grad():

@@ -70,7 +70,7 @@ def pack_policy(learner: Learner | TRPO, run: int) -> bytes:
     alone = {name: view.clone(memory_format=torch.contiguous_format).cpu() for name, view in views(learner, run)}
     torch.save(alone, weights)
     with zipfile.ZipFile(packed, "w") as file:
-        file.writestr("policy.pth", weights.getvalue())
+        file.writestr(zipfile.ZipInfo("policy.pth"), weights.getvalue())  # without the time: same bits, same file
     return packed.getvalue()
 
 

@@ -64,8 +64,8 @@ class OnPolicyTraining:
     def _look(self, real: torch.Tensor) -> None:
         """See what the environments show now, and take it into the scale."""
         raw = self.eyes.see(self.draws.seeds, real, self.moment)
-        self.learner.scaler.seen.add(raw)
-        self._seen.copy_(self.learner.scaler.scale(raw[:, None])[:, 0])
+        self.learner.running.seen.add(raw)
+        self._seen.copy_(self.learner.running.scale(raw[:, None])[:, 0])
 
     def _collect(self) -> None:
         """Act, and write down what came of it."""
@@ -84,8 +84,8 @@ class OnPolicyTraining:
             self.moment[:, 0] += ended
             self.moment[:, 1].add_(1).masked_fill_(ended, 0)
             self._look(torch.as_tensor(real))
-            future = learner.values(learner.scaler.scale(last[:, None]))[:, 0]
-            scaled = learner.scaler.reward(finite(reward), ended)
+            future = learner.values(learner.running.scale(last[:, None]))[:, 0]
+            scaled = learner.running.reward(finite(reward), ended)
             parts["reward"] = (scaled + self._gamma * future * (timed_out & ~over))[:, None]
             parts["ended"] = ended[:, None].float()
             for name, numbers in parts.items():

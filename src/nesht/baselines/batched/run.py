@@ -100,7 +100,7 @@ class RunSet:
         for run, out in enumerate(self._outs):
             write_file(out / MODEL, pack_policy(training.learner, run))
             if isinstance(training, OnPolicyTraining):
-                seen = training.learner.scaler.seen
+                seen = training.learner.running.seen
                 scale = {"mean": seen.mean[run].cpu().numpy(), "var": seen.var[run].cpu().numpy()}
                 write_file(out / NORMALISER, pack_arrays("normaliser", scale, {}))
         training.close()

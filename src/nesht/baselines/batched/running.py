@@ -30,7 +30,7 @@ class Moments:
         return (self.var + EPSILON).sqrt()
 
 
-class Scaler:
+class RunningScale:
     """Scales observations and rewards by what was seen of them.
 
     Args:

@@ -18,7 +18,7 @@ import torch
 from nesht.baselines.batched.draws import Draws, Purpose
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.networks import Layers, forward, orthogonal_layers
-from nesht.baselines.batched.running import Scaler
+from nesht.baselines.batched.running import RunningScale
 
 TARGET_KL = 0.01
 """How far a step may lead from the old policy."""
@@ -49,7 +49,7 @@ class TRPO:
         self.actor = orthogonal_layers([shape.seen, *hidden, shape.actions], 0.01, luck, device)
         self.critic = orthogonal_layers([shape.seen, *hidden, 1], 1.0, luck, device)
         self.log_std = torch.zeros((self.runs, 1, shape.actions), device=device).requires_grad_()
-        self.scaler = Scaler(self.runs, shape.seen, settings["gamma"], device)
+        self.running = RunningScale(self.runs, shape.seen, settings["gamma"], device)
         fast = {"fused": True, "capturable": True} if device.type == "cuda" else {}
         self.adam = torch.optim.Adam(self.critic, lr=settings["learning_rate"], eps=ADAM_EPSILON, **fast)
         self.adam._warned_capturable_if_run_uncaptured = True  # the first steps are not recorded, on purpose
@@ -66,7 +66,7 @@ class TRPO:
     def best(self, seen: torch.Tensor) -> torch.Tensor:
         """Return the best actions known in [-1, 1], [runs, rows, actions], for observations [runs, rows, seen]."""
         with torch.no_grad():
-            return self.mean(self.scaler.scale(seen)).clamp(-1, 1)
+            return self.mean(self.running.scale(seen)).clamp(-1, 1)
 
     def values(self, seen: torch.Tensor) -> torch.Tensor:
         """Return what scaled observations are worth, [runs, rows]."""
