@@ -80,7 +80,9 @@ class Experiment:
             ]
             if not cells:
                 raise UserError(f"{self.name} has no cell with that environment, noise and method.")
-            results = run_experiment(cells, seeds, out, work, command, experiment.segments, address=self.address)
+            results = run_experiment(
+                cells, seeds, out, work, command, segments=experiment.segments, address=self.address
+            )
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
         print(f"Look at it with: nesht report {out}")
 

@@ -3,7 +3,7 @@
 A results folder holds, for one experiment:
 
     runs.csv             one row per run: labels, seed, score, what it cost, which inputs it kept
-    evaluations.csv.gz   one row per evaluation of every run
+    evaluations.csv.gz   one row per evaluation of every run, where curves are kept
     about.json           for every batch of runs: the command, the versions, the engine and the device that made it
 
 Runs that are in `runs.csv` with the same settings are not run again.
@@ -90,7 +90,8 @@ class Results:
         """Write all files, each all or nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_file(self.folder / RUNS, to_csv(self.runs).encode())
-        write_file(self.folder / EVALUATIONS, gzip.compress(to_csv(self.evaluations).encode(), mtime=0))
+        if self.evaluations:
+            write_file(self.folder / EVALUATIONS, gzip.compress(to_csv(self.evaluations).encode(), mtime=0))
         write_file(self.folder / ABOUT, (json.dumps(self.about, indent=1) + "\n").encode())
 
 
@@ -100,14 +101,16 @@ def run_experiment(
     out: Path,
     work: Path,
     command: str,
+    *,
+    curves: bool = True,
     segments: bool = False,
     progress: bool = True,
     address: str | None = None,
 ) -> Results:
     """Train what is missing of all cells and seeds, and write it down; also after Ctrl-C, with what is finished.
 
-    With `segments`, evaluations keep the weights of every stretch of inputs. With an `address`, every run is a task of
-    that Ray cluster.
+    Without `curves`, a run leaves one row and nothing about its evaluations. With `segments`, these keep the weights of
+    every stretch of inputs. With an `address`, every run is a task of that Ray cluster.
     """
     results = Results.read(out)
     missing = results.missing(cells, seeds)
@@ -119,7 +122,7 @@ def run_experiment(
     try:
         _train(missing, places, progress, address)
     finally:
-        _collect(results, missing, places, command, segments)
+        _collect(results, missing, places, command, curves, segments)
     return results
 
 
@@ -165,6 +168,7 @@ def _collect(
     missing: list[tuple[Cell, int]],
     places: dict[tuple[str, int], Path],
     command: str,
+    curves: bool,
     segments: bool,
 ) -> None:
     batch, engines = len(results.about), set()
@@ -175,7 +179,7 @@ def _collect(
         engines.add(_engine(cell, place))
         keys = {"digest": cell.digest(), "batch": batch}
         results.runs.append({**cell.labels, **_measures(place), **keys})
-        for row in read_csv((place / "evaluations.csv").read_text()):
+        for row in read_csv((place / "evaluations.csv").read_text()) if curves else ():
             if not segments:
                 row.pop("segments", None)
             results.evaluations.append({**cell.labels, **row, "digest": cell.digest()})

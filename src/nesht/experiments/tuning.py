@@ -8,8 +8,8 @@ For every method and environment, on its own:
    (with ours: `results/leads.csv`) and is given to every method.
 2. ROUNDS times, CHILDREN more are made, each from one of the PARENTS best so far by drawing CHANGES of its settings
    again, and run in the same way.
-3. FINER_ROUNDS times more, where one of those changes is to one of the FINER values. Two of these rounds begin with the
-   PARENTS changed by what later trials by hand found for the environment (LATER), given to every method.
+3. FINER_ROUNDS times more, where one of those changes is to one of the FINER values. The first two of them begin with
+   the PARENTS changed by what later trials by hand found for the environment (LATER), given to every method.
 4. The LIKELY best so far run with MORE seeds at the same ratios: two seeds tell little where some runs fail.
 5. The FINALISTS with the best mean score up to here run with the SECOND seeds at all ratios; the best is chosen.
 
@@ -36,7 +36,7 @@ from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, Row, run_experiment
 from nesht.tasks.locomotion import LOCOMOTION
 
-DRAWN, ROUNDS, FINER_ROUNDS, CHILDREN, PARENTS, CHANGES, LIKELY, FINALISTS = 32, 2, 3, 16, 4, 2, 16, 6
+DRAWN, ROUNDS, FINER_ROUNDS, CHILDREN, PARENTS, CHANGES, LIKELY, FINALISTS = 32, 2, 3, 16, 4, 2, 12, 6
 FIRST, MORE, SECOND = (1000, 1001), (1002, 1003, 1004, 1005), tuple(range(1010, 1020))
 SCREEN, FINAL = (5, 20), (5, 10, 20)
 
@@ -97,7 +97,7 @@ LATER: dict[int, dict[str, Draw]] = {
         "Hopper": {"step_cost": 0.75},
         "Walker2d": {"k": "linear:40:8", "fade": 0.0125},
     },
-    ROUNDS + 3: {
+    ROUNDS + 2: {
         "HalfCheetah": {
             **{"n": 256, "sigma": 0.04, "rate": 0.0065, "decay": 1.0, "normalise": True, "elite": 0.5},
             **{"k": "linear:20:9", "memory": 0.98, "explore": 0.5, "fade": 0.004},
@@ -250,7 +250,7 @@ def tune(options: Options, out: Path, work: Path, command: str, address: str | N
         """Run some trials; returns the results of this search up to here, whatever else is in the folder."""
         made = cells(options, trials, which, ratios)
         asked.update((each.digest(), str(each.labels["trial"])) for each in made)
-        results = run_experiment(made, seeds, out, work, command, address=address)
+        results = run_experiment(made, seeds, out, work, command, curves=False, address=address)
         own = [row for row in results.runs if (row["digest"], str(row["trial"])) in asked]
         return replace(results, runs=own)
 

@@ -312,8 +312,10 @@ def test_the_runs_of_an_experiment_are_tasks_that_go_on_where_a_node_was_lost(tm
         nodes.kill(first)
 
     threading.Thread(target=kill_when_begun, daemon=True).start()
-    ours = run_experiment([made], [0, 1, 2], tmp_path / "out", tmp_path / "work", "t", False, False, nodes.address)
-    alone = run_experiment([made], [0, 1, 2], tmp_path / "out-alone", tmp_path / "work-alone", "t", False, False)
+    ours = run_experiment(
+        [made], [0, 1, 2], tmp_path / "out", tmp_path / "work", "t", progress=False, address=nodes.address
+    )
+    alone = run_experiment([made], [0, 1, 2], tmp_path / "out-alone", tmp_path / "work-alone", "t", progress=False)
     free = ("seconds",)
     assert [{**row, **dict.fromkeys(free)} for row in sorted(ours.runs, key=lambda row: row["seed"])] == [
         {**row, **dict.fromkeys(free)} for row in alone.runs
