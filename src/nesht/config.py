@@ -97,6 +97,9 @@ class StrategyOptions:
     """What a threshold keeps or drops: single weights (the paper) or whole input features."""
     memory: float = 0.95
     """How much of what is cut survives to the next generation; 0 is the paper's rule."""
+    rank_by: Literal["weight", "effect"] = "weight"
+    """What a threshold keeps: the largest weights, or those with the largest effect, weight times what the input varies
+    by (the same where features are normalised)."""
     scope: str = "all"
     """Which weights a threshold may cut: all, weights (no biases), per-layer, or block names separated by commas."""
     penalty: float = 0.0
@@ -182,6 +185,8 @@ class Config:
         plain = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         if not is_atari(self.task.env):
             del plain["policy"]["virtual_batch_norm"]
+        if self.strategy.rank_by == "weight":  # files from before there was a choice mean the same
+            del plain["strategy"]["rank_by"]
         return {**plain, "task": plain_task(self.task)}
 
     def identity(self) -> dict[str, Any]:

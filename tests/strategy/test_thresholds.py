@@ -169,3 +169,16 @@ def test_the_policy_of_a_hard_threshold_is_the_nearest_point_whatever_its_memory
 def test_a_parameter_cannot_lie_in_two_units() -> None:
     with pytest.raises(ValueError, match="two units"):
         hard_threshold(np.ones((1, 3)), [np.array([1])], Units(3, (np.array([[0, 1], [1, 2]]),)))
+
+
+@modest
+@given(case=st.one_of(cases(), cases(unit=2)), data=st.data())
+def test_with_a_spread_the_strongest_are_those_of_parameters_times_spread(
+    array: Maker, case: tuple[np.ndarray, np.ndarray, Units], data: st.DataObject
+) -> None:
+    theta, k, units = case
+    spread = data.draw(arrays(np.float64, theta.shape, elements=st.sampled_from([0.25, 1.0, 8.0])))
+    sparse = np.asarray(hard_threshold(array(theta), [k], units, array(spread)))
+    assert (sparse == np.where(cut(array, theta * spread, k, units) != 0, theta, 0)).all()
+    same = np.asarray(hard_threshold(array(theta), [k], units, array(np.ones_like(theta))))
+    assert (same == cut(array, theta, k, units)).all()

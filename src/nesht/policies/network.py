@@ -81,6 +81,16 @@ class Network:
         """Return the weights that read the features, (members, units of the first layer, inputs)."""
         return self.blocks[0].of(parameters)
 
+    def spread(self, features: np.ndarray) -> np.ndarray:
+        """Return how much what each parameter reads varies, (members, d), from how much features do, (members, inputs).
+
+        What is not an input counts as 1.
+        """
+        first = self.blocks[0]
+        spread = np.ones((len(features), self.size))
+        spread[:, first.start : first.stop] = np.tile(features, first.shape[0])
+        return spread
+
     def units(self, unit: str, scope: str) -> Units:
         """Return what a hard threshold may cut; the features are the inputs (see `units_of`)."""
         return units_of(self.blocks, self.blocks[0], unit, scope)

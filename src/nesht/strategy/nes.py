@@ -129,7 +129,8 @@ class Strategy:
                 f"theta must be floats of shape (runs, d) = {shape}, got {theta.dtype} {tuple(theta.shape)}"
             )
         zeros, start = xp.zeros_like(theta), np.zeros(len(seed))
-        theta, dense = self.sparsifier.split(theta, self.kept(start), self._like(theta, self._schedule("lr").at(start)))
+        rate = self._like(theta, self._schedule("lr").at(start))
+        theta, dense = self.sparsifier.split(theta, self.kept(start), rate)
         return State(theta, dense, zeros, zeros, np.asarray(seed), np.zeros(len(seed), np.int64))
 
     def ask(self, state: State, progress: np.ndarray) -> Population:
@@ -142,8 +143,18 @@ class Strategy:
             reach = xp.where(state.theta != 0, xp.ones_like(state.theta), share)
         return Population(state.theta, sigma, state.seed, state.generation, self.n, self.mirrored, reach)
 
-    def tell(self, state: State, population: Population, fitness: Array, progress: np.ndarray) -> tuple[State, Told]:
-        """Return the state after one update by the members' fitness, (runs, n), higher is better."""
+    def tell(
+        self,
+        state: State,
+        population: Population,
+        fitness: Array,
+        progress: np.ndarray,
+        spread: np.ndarray | None = None,
+    ) -> tuple[State, Told]:
+        """Return the state after one update by the members' fitness, (runs, n), higher is better.
+
+        With a `spread`, (runs, d), the threshold takes every parameter times that: how much what it reads varies.
+        """
         if tuple(fitness.shape) != (len(state.seed), self.n):
             raise ValueError(f"fitness must be (runs, n) = {(len(state.seed), self.n)}, got {tuple(fitness.shape)}")
         xp = array_namespace(state.theta)
@@ -160,7 +171,7 @@ class Strategy:
         dense = state.dense + rate[:, None] * step
         if np.any(self.weight_decay):
             dense = dense - per_run(self.weight_decay, dense) * rate[:, None] * state.dense
-        theta, dense = self.sparsifier.split(dense, self.kept(progress), rate)
+        theta, dense = self.sparsifier.split(dense, self.kept(progress), rate, self._maybe_like(dense, spread))
         told = Told(
             gradient_norm=xp.sqrt(xp.sum(gradient * gradient, axis=1)),
             not_finite=np.asarray(to_device(xp.sum(xp.astype(~xp.isfinite(fitness), xp.int64), axis=1), "cpu")),
@@ -169,9 +180,10 @@ class Strategy:
         )
         return State(theta, dense, first, second, state.seed, state.generation + 1), told
 
-    def finish(self, state: State, progress: np.ndarray) -> State:
+    def finish(self, state: State, progress: np.ndarray, spread: np.ndarray | None = None) -> State:
         """Return the state at the end of training (only `Once` changes it)."""
-        return replace(state, theta=self.sparsifier.finish(state.theta, self.kept(progress)))
+        spread = self._maybe_like(state.theta, spread)
+        return replace(state, theta=self.sparsifier.finish(state.theta, self.kept(progress), spread))
 
     def kept(self, progress: np.ndarray) -> list[np.ndarray]:
         """Return how many units are kept at each progress, one (runs,) array per pool."""
@@ -184,6 +196,9 @@ class Strategy:
     def _schedule(self, name: str) -> Schedule | PerRun:
         value = getattr(self, name)
         return value if isinstance(value, (Schedule, PerRun)) else Schedule.parse(value, name)
+
+    def _maybe_like(self, theta: Array, values: np.ndarray | None) -> Array | None:
+        return None if values is None else self._like(theta, values)
 
     @staticmethod
     def _like(theta: Array, values: np.ndarray) -> Array:

@@ -2,14 +2,16 @@
 
 `HardThreshold` is the heart of this library. The paper's rule keeps the k largest weights after every update and sets
 the rest to zero; a weight that is cut loses all the evidence gathered for it and has to be rediscovered from nothing in
-a single generation. Two dials repair that:
+a single generation. Three dials repair that:
 
 - **unit**: score a whole input feature by the norm of all its weights, and keep or drop it whole (see `units`);
 - **memory**: keep a dense accumulator beside the policy. Updates go into the accumulator, the policy is its thresholded
   copy, and what is cut shrinks by the factor `memory` each generation instead of vanishing. Evidence for a feature can
-  then add up over generations before the feature enters the policy.
+  then add up over generations before the feature enters the policy;
+- **spread**: where inputs come as they are, a weight of 1 on one that hardly moves does less than a weight of 0.1 on
+  one that swings by 20. Told how much each parameter's input varies, the threshold keeps what moves the actions most.
 
-`memory = 0` with single weights is the paper's Algorithm 1, to the bit.
+`memory = 0` with single weights and no spread is the paper's Algorithm 1, to the bit.
 """
 
 from __future__ import annotations
@@ -33,11 +35,14 @@ class Sparsifier(Protocol):
         """Return what is subtracted from the members' fitness, (runs, n)."""
         ...
 
-    def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
-        """Return (policy, accumulator) from the accumulator after an update; k has one (runs,) array per pool."""
+    def split(self, dense: Array, k: list[Array], lr: Array, spread: Array | None = None) -> tuple[Array, Array]:
+        """Return (policy, accumulator) from the accumulator after an update; k has one (runs,) array per pool.
+
+        `spread` is how much what each parameter reads varies, (runs, d), where that counts.
+        """
         ...
 
-    def finish(self, theta: Array, k: list[Array]) -> Array:
+    def finish(self, theta: Array, k: list[Array], spread: Array | None = None) -> Array:
         """Return the policy at the end of training."""
         ...
 
@@ -50,11 +55,11 @@ class NoSparsity:
         """See `Sparsifier.penalty`."""
         return 0.0
 
-    def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
+    def split(self, dense: Array, k: list[Array], lr: Array, spread: Array | None = None) -> tuple[Array, Array]:
         """See `Sparsifier.split`."""
         return dense, dense
 
-    def finish(self, theta: Array, k: list[Array]) -> Array:
+    def finish(self, theta: Array, k: list[Array], spread: Array | None = None) -> Array:
         """See `Sparsifier.finish`."""
         return theta
 
@@ -71,10 +76,10 @@ class HardThreshold(NoSparsity):
         if not np.all((np.asarray(self.memory) >= 0) & (np.asarray(self.memory) <= 1)):
             raise UserError(f"memory must lie in [0, 1], got {self.memory}.")
 
-    def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
+    def split(self, dense: Array, k: list[Array], lr: Array, spread: Array | None = None) -> tuple[Array, Array]:
         """The policy is the k strongest units of the accumulator; what is cut fades by `memory`."""
         xp = array_namespace(dense)
-        keep = strongest(dense, k, self.units)
+        keep = strongest(dense, k, self.units, spread)
         theta = xp.where(keep, dense, xp.zeros_like(dense))
         faded = xp.where(keep, dense, per_run(self.memory, dense) * dense) if np.all(self.memory) else theta
         return theta, faded
@@ -86,9 +91,9 @@ class Once(NoSparsity):
 
     units: Units
 
-    def finish(self, theta: Array, k: list[Array]) -> Array:
+    def finish(self, theta: Array, k: list[Array], spread: Array | None = None) -> Array:
         """Keep the k strongest units of the trained parameters."""
-        return hard_threshold(theta, k, self.units)
+        return hard_threshold(theta, k, self.units, spread)
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ class SoftThreshold(NoSparsity):
     strength: float | np.ndarray
     """One number, or one per run."""
 
-    def split(self, dense: Array, k: list[Array], lr: Array) -> tuple[Array, Array]:
+    def split(self, dense: Array, k: list[Array], lr: Array, spread: Array | None = None) -> tuple[Array, Array]:
         """Shrink every parameter towards zero."""
         xp = array_namespace(dense)
         shrunk = xp.abs(dense) - per_run(self.strength, dense) * lr[:, None]
@@ -128,13 +133,17 @@ def per_run(value: float | np.ndarray, like: Array) -> Array | float:
     return value
 
 
-def strongest(theta: Array, k: list[Array], units: Units) -> Array:
-    """Mark the parameters of exactly the k strongest units of every pool, (runs, d) booleans."""
-    marked = [largest(norm, wanted) for norm, wanted in zip(units.strength(theta), k, strict=True)]
+def strongest(theta: Array, k: list[Array], units: Units, spread: Array | None = None) -> Array:
+    """Mark the parameters of exactly the k strongest units of every pool, (runs, d) booleans.
+
+    The strength of a unit is the norm of its parameters, each times its spread if that is given.
+    """
+    strength = units.strength(theta if spread is None else theta * spread)
+    marked = [largest(norm, wanted) for norm, wanted in zip(strength, k, strict=True)]
     return units.spread(marked, like=theta)
 
 
-def hard_threshold(theta: Array, k: list[Array], units: Units) -> Array:
+def hard_threshold(theta: Array, k: list[Array], units: Units, spread: Array | None = None) -> Array:
     """Return the nearest point to theta with at most k nonzero units: all but the strongest become exactly 0."""
     xp = array_namespace(theta)
-    return xp.where(strongest(theta, k, units), theta, xp.zeros_like(theta))
+    return xp.where(strongest(theta, k, units, spread), theta, xp.zeros_like(theta))

@@ -12,6 +12,7 @@ from nesht import keys
 from nesht.engines import Engine, Episodes, Outcomes
 from nesht.policies.convolution import ConvNet
 from nesht.policies.moments import Moments, Normaliser
+from nesht.policies.network import Network
 from nesht.policies.saved import Policy
 from nesht.strategy import Population, State, Told
 from nesht.tasks.atari import reference_screens
@@ -88,7 +89,7 @@ class Fleet:
 
     def policy(self, run: int, setup: Setup) -> Policy:
         """Return the policy that training would end with now."""
-        final = setup.strategy.finish(self.state, progress(self, setup))
+        final = setup.strategy.finish(self.state, progress(self, setup), _spread(self.moments, setup))
         moments = Moments(self.moments.count[run], self.moments.mean[run], self.moments.m2[run])
         task = {**setup.config.sections()["task"], "n_real": setup.task.n_real}
         shape, parameters = setup.policy, final.theta[run]
@@ -151,12 +152,13 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
     cost = np.array([setup.of(run).step_cost.at(spent[run]) for run in range(len(fleet))])[:, None, None]
     steps = outcomes.steps[:n_trained].reshape(shape)
     fitness = _finite_mean(outcomes.fitness[:n_trained].reshape(shape) - cost * setup.task.mask.share * steps)
-    state, told = strategy.tell(fleet.state, population, fitness, spent)
+    moments = _merged(fleet.moments, outcomes, shape)
+    state, told = strategy.tell(fleet.state, population, fitness, spent, _spread(moments, setup))
     score = _scores(outcomes, n_trained, evaluated[0], len(fleet))
     after = replace(
         fleet,
         state=state,
-        moments=_merged(fleet.moments, outcomes, shape),
+        moments=moments,
         steps=fleet.steps + steps.sum(axis=(1, 2)),
         episodes=fleet.episodes + strategy.n * shape[2],
         diverged=fleet.diverged + outcomes.diverged[:n_trained].reshape(len(fleet), -1).sum(axis=1),
@@ -172,7 +174,7 @@ def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, np.ndar
     Returns the fleet that remembers the scores, and the scores, NaN where there was nothing to do.
     """
     spent = progress(fleet, setup)
-    population = _ask(setup.strategy.finish(fleet.state, spent), setup, engine, spent)
+    population = _ask(setup.strategy.finish(fleet.state, spent, _spread(fleet.moments, setup)), setup, engine, spent)
     episodes = _evaluation_episodes(setup, population, fleet.evaluated != fleet.steps)
     outcomes = engine.run(_together(fleet, setup, population, episodes))
     score = _scores(outcomes, 0, episodes[0], len(fleet))
@@ -212,14 +214,28 @@ def _evaluation_episodes(setup: Setup, population: Population, due: np.ndarray) 
 
 
 def _together(fleet: Fleet, setup: Setup, population: Population, *parts: _Names) -> Episodes:
-    which = np.array([_normalises(setup, run) for run in range(len(fleet))])
+    which = _normalising(setup, len(fleet))
     normaliser = Normaliser.of(fleet.moments).only(which) if which.any() else None
     run, member, luck, rollout = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Episodes(population, normaliser, run, member, luck, rollout)
 
 
+def _normalising(setup: Setup, runs: int) -> np.ndarray:
+    """Return which runs normalise their features."""
+    return np.array([_normalises(setup, run) for run in range(runs)])
+
+
 def _normalises(setup: Setup, run: int) -> bool:
     return setup.of(run).config.policy.normalise
+
+
+def _spread(moments: Moments, setup: Setup) -> np.ndarray | None:
+    """Return how much what each parameter reads varies, (runs, d), if that is to count; all the same if normalised."""
+    if setup.config.strategy.rank_by == "weight":
+        return None
+    assert isinstance(setup.policy, Network)
+    which = _normalising(setup, len(moments.count))
+    return setup.policy.spread(np.where(which[:, None], 1.0, moments.std))
 
 
 def _finite_mean(fitness: np.ndarray) -> np.ndarray:

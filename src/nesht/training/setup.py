@@ -122,6 +122,8 @@ def build(config: Config) -> Setup:
     if task.game is not None:
         if options.hidden or options.normalise or not options.bias:
             raise UserError("the policy of a game is always the same network; leave out hidden, normalise and bias.")
+        if config.strategy.rank_by == "effect":
+            raise UserError("rank_by effect is for policies that read features; that of a game has rank_by weight.")
         policy = task.screen_policy(options.virtual_batch_norm)
     elif options.virtual_batch_norm:
         raise UserError("virtual_batch_norm is for Atari games; features have normalise.")
