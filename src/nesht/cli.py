@@ -41,7 +41,8 @@ COMMANDS: dict[str, type] = {
 """Every part of the command, in the order of its help."""
 
 _SAVED = "stopped; what was trained is saved, and `nesht resume` goes on from there."
-STOPPED = {"train": _SAVED, "resume": _SAVED, "tune": "stopped; the same command goes on from there."}
+_AGAIN = "stopped; the same command goes on from there."
+STOPPED = {"train": _SAVED, "resume": _SAVED, "tune": _AGAIN, "experiment": _AGAIN}
 """What to say after Ctrl-C, by command."""
 
 
