@@ -1,7 +1,7 @@
 """Do runs that are trained together learn like those of stable-baselines3? Same task, seeds and evaluations for both.
 
 Writes the scores of all runs over their steps, their means, and how likely a run of one is better than one of the other
-(0.5 if they are alike), with a 95 % interval. What is in `--runs` is not trained again.
+(0.5 if they are alike), with a 95 % interval. What is in `--runs` with the same settings is not trained again.
 
     python benchmarks/curves.py --algorithm trpo --seeds 0-5 --steps 100_000
 """
@@ -21,6 +21,7 @@ from nesht.baselines.run import EVALUATIONS, SUMMARY, BaselineConfig
 from nesht.baselines.settings import changed
 from nesht.commands.runs import parse_seeds
 from nesht.config import TaskOptions
+from nesht.experiments.design import Cell
 from nesht.experiments.statistics import mean, probability_of_improvement
 from nesht.storage import write_file
 
@@ -48,9 +49,8 @@ def main() -> None:
     settings = changed(given.algorithm, given.settings)
     plain = BaselineConfig(given.algorithm, settings, task, given.steps, 0, given.steps // EVALUATED, 5, "cpu")
     seeds = parse_seeds(given.seeds)
-    folders = {
-        who: [given.runs / given.algorithm / who / f"seed-{seed}" for seed in seeds] for who in ("together", "alone")
-    }
+    place = given.runs / f"{given.algorithm}-{Cell({}, plain).digest()}"
+    folders = {who: [place / who / f"seed-{seed}" for seed in seeds] for who in ("together", "alone")}
     if not all((folder / SUMMARY).exists() for folder in folders["together"]):
         train_batched([plain.change(seed=seed, device=given.device) for seed in seeds], folders["together"])
     train_baselines([(plain.change(seed=seed), out) for seed, out in zip(seeds, folders["alone"], strict=True)])
