@@ -91,6 +91,18 @@ FINER: dict[str, Sequence[Any]] = {
 """Values beside those of the ranges, for the last rounds; `fade` is the share of every weight that a generation at the
 start takes away (nothing, where it is not drawn)."""
 
+BY_EFFECT: dict[str, Draw] = {
+    "HalfCheetah": {
+        **{"n": 128, "sigma": 0.01, "rate": 0.003, "decay": 1.0, "normalise": False, "elite": 0.5, "fade": 0.0125},
+        **{"k": "linear:100:8", "memory": 0.9, "explore": 1.0, "rank_by": "effect"},
+    },
+    "Walker2d": {
+        **{"n": 128, "sigma": 0.02, "rate": 0.002, "decay": 1.0, "normalise": False, "elite": 0.25, "fade": 0.0125},
+        **{"step_cost": 0.5, "k": "linear:40:8", "memory": 0.98, "explore": "linear:1:0.2", "rank_by": "effect"},
+    },
+}
+"""Settings that are good with a threshold by effect, by robot."""
+
 LATER: dict[int, dict[str, Sequence[Draw]]] = {
     ROUNDS + 1: {
         "HalfCheetah": [{"k": "linear:24:10"}],
@@ -111,6 +123,17 @@ LATER: dict[int, dict[str, Sequence[Draw]]] = {
             }
         ],
         "Walker2d": [{"k": "linear:40:8", "fade": 0.025}],
+    },
+    ROUNDS + 4: {
+        "HalfCheetah": [
+            {**BY_EFFECT["HalfCheetah"], **more}
+            for more in ({}, {"elite": "linear:1:0.125"}, {"rate": 0.0045}, {"memory": 0.98}, {"k": "linear:60:8"})
+        ],
+        "Hopper": [],
+        "Walker2d": [
+            {**BY_EFFECT["Walker2d"], **more}
+            for more in ({}, {"rate": 0.003}, {"fade": 0.025}, {"memory": 0.9}, {"k": "linear:40:7"})
+        ],
     },
 }
 """What was found by hand, with ours, after earlier searches (`results/leads-later.txt`), by round and robot."""
