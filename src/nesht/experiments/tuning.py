@@ -133,7 +133,7 @@ LATER: dict[int, dict[str, Sequence[Draw]]] = {
         "Hopper": [],
         "Walker2d": [
             {**BY_EFFECT["Walker2d"], **more}
-            for more in ({}, {"rate": 0.003}, {"fade": 0.025}, {"memory": 0.9}, {"k": "linear:40:7"})
+            for more in ({}, {"rate": 0.003}, {"fade": 0.025}, {"memory": 0.9}, {"elite": 0.5})
         ],
     },
 }
