@@ -104,6 +104,12 @@ BY_EFFECT: dict[str, Draw] = {
 }
 """Settings that are good with a threshold by effect, by robot."""
 
+SLOWER: Draw = {
+    **{"n": 128, "sigma": 0.02, "rate": 0.0037, "decay": 0.3, "normalise": True, "elite": "linear:1:0.125"},
+    **{"step_cost": 1.0, "memory": 0.9, "explore": "linear:1:0.2", "fade": 0.009},
+}
+"""Settings that are good for Hopper."""
+
 LATER: dict[int, dict[str, Sequence[Draw]]] = {
     ROUNDS + 1: {
         "HalfCheetah": [{"k": "linear:24:10"}],
@@ -130,7 +136,7 @@ LATER: dict[int, dict[str, Sequence[Draw]]] = {
             {**BY_EFFECT["HalfCheetah"], **more}
             for more in ({}, {"elite": "linear:1:0.125"}, {"rate": 0.0045}, {"memory": 0.98}, {"k": "linear:60:8"})
         ],
-        "Hopper": [],
+        "Hopper": [{**SLOWER, "k": k} for k in (12, "linear:24:10", "linear:12:8", 20)],
         "Walker2d": [
             {**BY_EFFECT["Walker2d"], **more}
             for more in ({}, {"rate": 0.003}, {"fade": 0.025}, {"memory": 0.9}, {"elite": 0.5})
