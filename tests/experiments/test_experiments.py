@@ -199,6 +199,7 @@ def test_the_whole_search_runs_and_goes_on_where_it_was(tmp_path: Path, monkeypa
     tuning.tune(options, tmp_path / "out", tmp_path / "work", "a")
     found = (tmp_path / "out" / "chosen.toml").read_text()
     assert set(tomllib.loads(found)["Hopper"]) == set(METHODS)
+    assert not (tmp_path / "out" / "evaluations.csv.gz").exists()  # a search keeps one row per run
     (tmp_path / "out" / "chosen.toml").unlink()
     results = Results.read(tmp_path / "out")  # of an earlier search may be there, where settings had other numbers
     results.runs += [

@@ -140,10 +140,13 @@ def strongest(theta: Array, k: list[Array], units: Units, spread: Array | None =
     """
     strength = units.strength(theta if spread is None else theta * spread)
     marked = [largest(norm, wanted) for norm, wanted in zip(strength, k, strict=True)]
-    return units.spread(marked, like=theta)
+    return units.expand(marked, like=theta)
 
 
 def hard_threshold(theta: Array, k: list[Array], units: Units, spread: Array | None = None) -> Array:
-    """Return the nearest point to theta with at most k nonzero units: all but the strongest become exactly 0."""
+    """Return the nearest point to theta with at most k nonzero units: all but the strongest become exactly 0.
+
+    Distances count every parameter times its spread, if that is given.
+    """
     xp = array_namespace(theta)
     return xp.where(strongest(theta, k, units, spread), theta, xp.zeros_like(theta))

@@ -56,8 +56,8 @@ class Units:
             norms.append(xp.abs(values[:, :, 0]) if one else xp.sqrt(xp.sum(values * values, axis=2)))
         return norms
 
-    def spread(self, keep: list[Array], like: Array) -> Array:
-        """Spread one keep-or-drop decision per unit over the parameters, (runs, size); the rest is kept."""
+    def expand(self, keep: list[Array], like: Array) -> Array:
+        """Expand one keep-or-drop decision per unit to all parameters, (runs, size); the rest is kept."""
         xp = array_namespace(like)
         runs = like.shape[0]
         parts = [
