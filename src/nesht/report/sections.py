@@ -40,9 +40,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def interval(estimate: Estimate, digits: int = 0) -> str:
     """Return a number with its interval."""
     if estimate.low == float("-inf"):
-        return f"<b>{estimate.value:.{digits}f}</b> <small>(one run)</small>"
+        return f"<b>{estimate.value:z.{digits}f}</b> <small>(one run)</small>"
     return (
-        f"<b>{estimate.value:.{digits}f}</b> <small>({estimate.low:.{digits}f} to {estimate.high:.{digits}f})</small>"
+        f"<b>{estimate.value:z.{digits}f}</b> <small>({estimate.low:z.{digits}f} to {estimate.high:z.{digits}f})</small>"
     )
 
 
@@ -164,15 +164,16 @@ def _betas(runs: Sequence[Row]) -> tuple[str, str]:
 
 def prune_once(results: Results) -> Section:
     """Return thresholding every update beside pruning once."""
-    rows, wins = [], 0
-    methods = dict.fromkeys(row["method"] for row in results.runs)
-    for env, noise, method in ((*task, method) for task in tasks(results.runs) for method in methods):
+    rows: list[list[str]] = []
+    wins: dict[str, list[bool]] = {row["method"]: [] for row in results.runs}
+    for env, noise, method in ((*task, method) for task in tasks(results.runs) for method in wins):
         here = select(results.runs, env=env, noise=noise, method=method)
         every, once = (values(select(here, threshold=when), "score") for when in ("every update", "once"))
         if every and once:
-            wins += mean(every).value > mean(once).value
+            wins[method].append(mean(every).value > mean(once).value)
             rows.append([f"{env} x{noise} {method}", interval(mean(every)), interval(mean(once))])
-    lead = f"Thresholding after every update scores higher than pruning once at the end in {wins} of {len(rows)} cells."
+    counts = " and ".join(f"with {method} in {sum(won)} of {len(won)} cells" for method, won in wins.items() if won)
+    lead = f"Thresholding after every update scores higher than pruning once at the end {counts}."
     return Section("Every update, or once?", lead, [table(["cell", "every update", "once at the end"], rows)])
 
 
