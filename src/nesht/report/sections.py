@@ -39,11 +39,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def interval(estimate: Estimate, digits: int = 0) -> str:
     """Return a number with its interval."""
-    if estimate.low == float("-inf"):
-        return f"<b>{estimate.value:z.{digits}f}</b> <small>(one run)</small>"
-    return (
-        f"<b>{estimate.value:z.{digits}f}</b> <small>({estimate.low:z.{digits}f} to {estimate.high:z.{digits}f})</small>"
-    )
+    value, low, high = (f"{number:z.{digits}f}" for number in (estimate.value, estimate.low, estimate.high))
+    span = "one run" if estimate.low == float("-inf") else f"{low} to {high}"
+    return f"<b>{value}</b> <small>({span})</small>"
 
 
 def tasks(runs: Sequence[Row]) -> list[tuple[str, str]]:
