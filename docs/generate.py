@@ -261,7 +261,7 @@ PARTS: dict[str, Callable[[], str]] = {
 
 def _scores(scores: Iterable[Any]) -> str:
     known = [float(score) for score in scores if score not in ("", None)]
-    return f"{fmean(known):.0f} ({min(known):.0f} to {max(known):.0f})" if known else "none"
+    return f"{fmean(known):z.0f} ({min(known):z.0f} to {max(known):z.0f})" if known else "none"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
