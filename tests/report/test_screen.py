@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ import nesht
 from nesht.errors import UserError
 from nesht.policies.convolution import ConvNet
 from nesht.policies.moments import Moments
+from nesht.policies.network import Network
 from nesht.policies.saved import Policy
 from nesht.report.screen import saliency, screen_report
 from nesht.report.watch import watch
@@ -70,6 +73,33 @@ def test_a_robot_is_watched_as_it_is_scored(tmp_path: Path) -> None:
     scored = evaluate_policy(policy, 1, runtime=nesht.Config().change(engine="batch", threads=1).runtime)
     assert steps == scored.steps[0]
     assert score == pytest.approx(scored.scores[0])
+
+
+class Door(gymnasium.Env):
+    """Three steps; the actions are numbered from 5, and 6 opens it."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2, start=5)
+    steps = 0
+
+    def reset(self, **_: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        self.steps = 0
+        return np.ones(2, np.float32), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return np.ones(2, np.float32), {5: 1.0, 6: 10.0}[action], self.steps == 3, False, {}
+
+    def render(self) -> np.ndarray:
+        return np.zeros((4, 4, 3), np.uint8)
+
+
+def test_actions_are_counted_as_the_environment_counts_them(tmp_path: Path) -> None:
+    network = Network(2, 2, (), bias=False, discrete=True)
+    task = {"env": f"{__name__}:Door", "n_real": 2}
+    opens = Policy(network, np.array([0.0, 0, 1, 0]), Moments.none(1, 2), False, ["feature 0", "feature 1"], task)
+    assert watch(opens, tmp_path / "door.gif") == (30, 3)
+    assert evaluate_policy(opens, 1).scores[0] == 30
 
 
 def test_the_kind_of_picture_must_be_known(tmp_path: Path) -> None:

@@ -73,8 +73,7 @@ class _Player:
     """One environment and the loop that plays episodes in it."""
 
     def __init__(self, task: Task, policy: Network):
-        self.policy, self.env = policy, task.make()
-        self.discrete = self.env.action_space if task.discrete else None
+        self.policy, self.task, self.env = policy, task, task.make()
 
     def run(self, episodes: Episodes) -> Outcomes:
         outcomes = Outcomes.empty(len(episodes), self.policy.inputs)
@@ -98,7 +97,7 @@ class _Player:
             squares += difference * difference
             seen = features[None] if normaliser is None else normaliser(features[None])
             action = self.policy.act(parameters, seen)[0]
-            observation, reward, terminated, truncated, info = self.env.step(self._native(action))
+            observation, reward, terminated, truncated, info = self.env.step(self.task.native(action))
             fitness += float(reward)
             score += float(info.get("dense_reward", reward))
             steps += 1
@@ -114,10 +113,6 @@ class _Player:
             total=total,
             squares=squares,
         )
-
-    def _native(self, action: Any) -> Any:
-        """The action as the environment expects it."""
-        return int(action) + int(self.discrete.start) if self.discrete is not None else action
 
 
 def _blown_up(env: gymnasium.Env[Any, Any]) -> bool:

@@ -170,15 +170,13 @@ def _make(task: Task, read: list[int], record: np.ndarray) -> gymnasium.Env[Any,
 def _record(policy: Policy, task: Task, read: list[int], episodes: int) -> np.ndarray:
     """Return what the policy reads at every step of some episodes, (steps, inputs read)."""
     env, rows = task.make(), []
-    first = int(env.action_space.start) if isinstance(env.action_space, gymnasium.spaces.Discrete) else None
     try:
         for rollout in range(episodes):
             seen, _ = env.reset(seed=keys.pack(0, keys.AFTER_TRAINING, keys.EVALUATION, rollout))
             done = False
             while not done:
                 rows.append(np.asarray(seen, dtype=np.float64)[read])
-                action = policy(seen)
-                seen, _, terminated, truncated, _ = env.step(action if first is None else int(action) + first)
+                seen, _, terminated, truncated, _ = env.step(task.native(policy(seen)))
                 done = bool(terminated or truncated or not np.isfinite(seen).all())
     finally:
         env.close()

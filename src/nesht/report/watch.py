@@ -74,8 +74,7 @@ def _environment(policy: Policy, task: Task, key: int) -> Iterator[tuple[np.ndar
         seen, _ = env.reset(seed=key)
         done = False
         while not done:
-            action = policy(seen)
-            seen, reward, terminated, truncated, info = env.step(int(action) if task.discrete else action)
+            seen, reward, terminated, truncated, info = env.step(task.native(policy(seen)))
             done = bool(terminated or truncated)
             yield _rendered(env, task), float(info.get("dense_reward", reward))
     finally:

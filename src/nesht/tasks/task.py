@@ -92,6 +92,11 @@ class Task:
         """Whether an action is the index of the largest output."""
         return self.spaces[2] is not None
 
+    def native(self, action: Any) -> Any:
+        """Return a policy's action as the environment takes it: discrete ones may be counted from another number."""
+        space = self.spaces[2]
+        return action if space is None else int(action) + int(space.start)
+
     def screen_policy(self, batch_norm: bool = False) -> ConvNet:
         """Return the policy for a game's screens."""
         assert self.game is not None
