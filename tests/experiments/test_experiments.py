@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nesht.baselines.run import BaselineConfig
+from nesht.errors import UserError
 from nesht.experiments import tuning
 from nesht.experiments.catalogue import EXPERIMENTS
 from nesht.experiments.design import ENVS, Cell, Options, cell, rival
@@ -71,6 +72,14 @@ def test_results_are_written_and_not_computed_again(tmp_path: Path, monkeypatch:
     assert [dict(row, batch=0) for row in again.runs] == [
         {k: str(v) for k, v in row.items()} | {"batch": 0} for row in first.runs
     ]
+
+
+def test_a_mistake_is_said_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = [*quick_cells(), cell(Options(("Hoper-v4",), 60, "paper", QUICK), "Hoper-v4", 2, "NES")]
+    with pytest.raises(UserError, match="Did you mean Hopper-v4"):
+        run_experiment(cells, [0], tmp_path / "out", tmp_path / "work", "test")
+    assert capsys.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_setting_under_two_names_is_run_once_and_reported_twice(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from nesht.policies.saved import FILE as POLICY
 from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
 from nesht.storage import write_file
+from nesht.tasks.task import make_task
 from nesht.training.api import resume, train_many
 from nesht.training.folder import CONFIG, SUMMARY, is_run, read_config
 
@@ -114,6 +115,8 @@ def run_experiment(
     """
     results = Results.read(out)
     missing = results.missing(cells, seeds)
+    for task in {repr(cell.config.task): cell.config.task for cell, _ in missing}.values():
+        _ = make_task(task).spaces  # a mistake is found here, before anything is said or done
     total = len(cells) * len(seeds)
     print(f"{total - len(missing)} of {total} runs are there; {len(missing)} to go", file=sys.stderr)
     places: dict[tuple[str, int], Path] = {}
