@@ -221,6 +221,7 @@ def _check_ranges(config: Config) -> None:
             runtime.address is None or runtime.engine == "ray",
             "--address is that of a Ray cluster and needs --engine ray.",
         ),
+        (runtime.actors == 0 or runtime.engine == "ray", "--actors are those of a Ray cluster and need --engine ray."),
         (runtime.checkpoint_seconds >= 0, "checkpoint_seconds must be 0 or more."),
     ]
     check_tracker(runtime.track)

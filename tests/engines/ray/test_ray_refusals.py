@@ -34,6 +34,7 @@ def test_a_wrong_address_is_one_sentence() -> None:
     refuse({"engine": "ray", "address": f"127.0.0.1:{free_port()}"}, "no Ray cluster answers")
     refuse({"engine": "ray", "address": "no-such-host.invalid:6379"}, "no Ray cluster answers")
     refuse({"engine": "batch", "address": "auto"}, "needs --engine ray")
+    refuse({"engine": "batch", "actors": 2}, "need --engine ray")
 
 
 def test_a_cluster_that_is_gone_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
