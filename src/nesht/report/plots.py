@@ -107,7 +107,8 @@ def curves(evaluations: Sequence[Row], measure: str, name: str, caption: str) ->
                 axes.set_title(f"{env}, x{noise} noise", loc="left")
                 if i == len(envs) - 1:
                     axes.set_xlabel("million environment steps")
-        panels[0, 0].legend(frameon=False)
+        what = panels[0, 0].get_legend_handles_labels()
+        panels[0, 0].figure.legend(*what, loc="outside upper left", ncols=len(methods), frameon=False)
 
     return drawn(name, caption, len(envs), len(noises), draw, 2.2)
 
