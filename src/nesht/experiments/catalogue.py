@@ -90,6 +90,7 @@ def limits(options: Options) -> list[Cell]:
             made = cell(options, env, 0, "ours", {**dense, **more}, change=name)
             if not change or made.config != plain:
                 cells.append(made)
+        cells.append(cell(options, env, 0, "ours", change="as few inputs kept as with noise"))
     return cells
 
 
