@@ -64,7 +64,7 @@ def thresholding_helps(runs: Sequence[Row]) -> str:
         higher = sum(a.value > b.value for a, b in both)
         apart, against = sum(a.above(b) for a, b in both), sum(b.above(a) for a, b in both)
         sentences.append(
-            f"over {rival} in {higher} of {len(both)} rows (intervals apart in {apart}, and apart the other way "
+            f"of {rival} in {higher} of {len(both)} rows (intervals apart in {apart}, and apart the other way "
             f"round in {against})"
         )
     return "The paper reports its rule, NESHT, above every rival ES in all rows. Here NESHT is ahead " + (
