@@ -113,7 +113,7 @@ def test_what_is_no_result_gets_a_sentence(tmp_path: Path) -> None:
 def test_the_papers_claims_are_counted(tmp_path: Path) -> None:
     write_report([made_up(tmp_path, "table1")], tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert "over NES in 9 of 9 rows (intervals apart in 9, and apart the other way round in 0)" in page
+    assert "ahead of NES in 9 of 9 rows (intervals apart in 9, and apart the other way round in 0)" in page
     # NES scores 1000 to 1020 in the made-up results; every number of the paper for it is smaller
     assert "NES: the paper&#x27;s number is below ours" in page or "NES: the paper's number is below ours" in page
     assert "HalfCheetah-v4 x5 (1010 against 819.2)" in page
