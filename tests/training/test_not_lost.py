@@ -33,7 +33,11 @@ OPTIONS: dict[str, Any] = {
     "explore": 1.0,
     "beta": "linear:0.5:0.9",
 }
-SCRIPT = "import json, sys, nesht; nesht.train(out=sys.argv[1], progress=False, **json.loads(sys.argv[2]))"
+SCRIPT = """
+import json, signal, sys, nesht
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell runs in the background
+nesht.train(out=sys.argv[1], progress=False, **json.loads(sys.argv[2]))
+"""
 
 
 @pytest.fixture(scope="module")
