@@ -142,7 +142,9 @@ def test_inspect_says_that_others_read_everything(tmp_path: Path, capfd: pytest.
     assert "td3 reads all its inputs" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--noise-ratio", "-1"], ["--reward-keep", "7"], ["--env", ""]])
+@pytest.mark.parametrize(
+    "words", [["--noise-ratio", "-1"], ["--reward-keep", "7"], ["--env", ""], ["--env", "Hoper-v4"]]
+)
 def test_a_task_that_makes_no_sense_gets_a_sentence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str]
 ) -> None:

@@ -37,7 +37,7 @@ def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = Tr
     """
     for config, _ in jobs:
         check_name(config.algorithm)
-        make_task(config.task)  # a mistake is found here, before any process starts
+        _ = make_task(config.task).spaces  # a mistake is found here, before any process starts
     todo = [job for job in jobs if not (job[1] / SUMMARY).exists()]
     together = [job for job in todo if on_gpu(job[0])]
     alone = [job for job in todo if job not in together]

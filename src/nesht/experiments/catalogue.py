@@ -79,7 +79,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 def limits(options: Options) -> list[Cell]:
     """Return ours without noise, nothing cut, with one thing changed at a time: what holds the evolution strategy back?
 
-    Changes that change nothing about an environment's settings are left out.
+    Changes that change nothing about an environment's settings are left out. The last keeps few inputs all the same.
     """
     cells: list[Cell] = []
     for env in options.envs:
