@@ -1,8 +1,10 @@
 """Steps per second of the atari engine beside emulation alone and the published code's way of working, in one run.
 
     python benchmarks/atari.py --out results/atari-speed.json
+    python benchmarks/atari.py --device cuda --members 512 --no-published --out results/atari-speed-cuda.json
 
-Emulation alone is ALE's vector environment with random actions on as many threads: the limit. The published code gives
+Emulation alone is ALE's vector environment with random actions on as many threads: one limit; the networks alone, on
+screens that do not change, are the other. The published code gives
 every episode a new environment and a copy of a torch module, and spreads episodes over processes with joblib; here that
 is written anew, on the same screens and frame skip, and once more with its own (84 x 84, no skip), counted in frames of
 the game. All are measured in turns; the ratios are of their medians.
@@ -14,19 +16,22 @@ import argparse
 import copy
 import json
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
 from torch import nn
 
 from machine import command, describe
 from nesht.config import TaskOptions
 from nesht.engines import Episodes, cores
-from nesht.engines.atari.engine import AtariEngine
+from nesht.engines.atari.engine import GAMES, ON_GPU, AtariEngine
+from nesht.engines.atari.screens import make_networks
 from nesht.strategy import Population
 from nesht.tasks.task import Task, make_task
 
@@ -44,6 +49,25 @@ def emulation(task: Task, threads: int, seconds: float) -> float:
     rate = steps / (time.perf_counter() - began)
     env.close()
     return rate
+
+
+def networks(task: Task, threads: int, device: str, seconds: float) -> float:
+    """Return the steps per second of the networks of as many games, on as many threads as the engine has for them."""
+    policy, games = task.screen_policy(), GAMES if device == "cpu" else ON_GPU
+    screens = np.zeros((games, policy.frames, policy.height, policy.width), np.uint8)
+    active, workers = np.arange(games), threads if device == "cpu" else 2
+
+    def look(_: int) -> float:
+        nets = make_networks(policy, games, device)
+        nets.act(screens, active)
+        steps, began = 0, time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            nets.act(screens, active)
+            steps += games
+        return steps / (time.perf_counter() - began)
+
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(workers) as pool:
+        return sum(pool.map(look, range(workers)))
 
 
 def population(task: Task, members: int) -> Episodes:
@@ -93,34 +117,42 @@ def rollout(task: Task, policy: nn.Module) -> int:
 
 def published(task: Task, policy: nn.Module, threads: int, members: int) -> float:
     """Return the steps per second of a generation the published way."""
+    from joblib import Parallel, delayed
+
     began = time.perf_counter()
     steps = Parallel(threads)(delayed(rollout)(task, policy) for _ in range(members))
     return float(sum(steps) / (time.perf_counter() - began))
 
 
-def measure(game: str, threads: int, rounds: int, members: int, limit: int, device: str) -> dict[str, Any]:
+def measure(game: str, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one game."""
+    threads, device, members, limit = options.threads, options.device, options.members, options.limit
     task = make_task(TaskOptions(f"ALE/{game}-v5", max_episode_steps=limit))
     engine, episodes = AtariEngine(task, task.screen_policy(), threads, device), population(task, members)
     theirs = make_task(TaskOptions(f"ALE/{game}-v5", max_episode_steps=limit, screen=(84, 84), frame_skip=1))
     policy, small = module(task), module(theirs)
     engine.run(episodes)
-    published(task, policy, threads, threads)  # the processes are up and warm
-    found: dict[str, list[float]] = {"emulation alone": [], "engine": [], "published way": [], "published settings": []}
-    for _ in range(rounds):
-        found["emulation alone"].append(emulation(task, threads, 4.0))
-        found["engine"].append(ours(engine, episodes))
-        found["published way"].append(published(task, policy, threads, members // 4))
-        found["published settings"].append(published(theirs, small, threads, members // 4))
+    ways: dict[str, Callable[[], float]] = {
+        "emulation alone": lambda: emulation(task, threads, 4.0),
+        "networks alone": lambda: networks(task, threads, device, 4.0),
+        "engine": lambda: ours(engine, episodes),
+    }
+    if options.published:
+        published(task, policy, threads, threads)  # the processes are up and warm
+        ways["published way"] = lambda: published(task, policy, threads, members // 4)
+        ways["published settings"] = lambda: published(theirs, small, threads, members // 4)
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(options.rounds):
+        for name, way in ways.items():
+            found[name].append(way())
     engine.close()
     rates = {name: median(rates) for name, rates in found.items()}
-    engine_rate = rates["engine"]
-    return {
-        "steps/s": {name: round(rate) for name, rate in rates.items()},
-        "engine / emulation alone": round(engine_rate / rates["emulation alone"], 3),
-        "engine / published way": round(engine_rate / rates["published way"], 2),
-        "the same in frames, with its settings": round(4 * engine_rate / rates["published settings"], 2),
-    }
+    ratios = {"engine / emulation alone": round(rates["engine"] / rates["emulation alone"], 3)}
+    if options.published:
+        ratios["engine / published way"] = round(rates["engine"] / rates["published way"], 2)
+        in_frames = 4 * rates["engine"] / rates["published settings"]
+        ratios["the same in frames, with its settings"] = round(in_frames, 2)
+    return {"steps/s": {name: round(rate) for name, rate in rates.items()}, **ratios}
 
 
 def main() -> None:
@@ -132,12 +164,10 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=64)
     parser.add_argument("--limit", type=int, default=300, help="steps after which an episode ends")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--published", action=argparse.BooleanOptionalAction, default=True, help="measure it too")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found = {
-        game: measure(game, options.threads, options.rounds, options.members, options.limit, options.device)
-        for game in options.games.split(",")
-    }
+    found = {game: measure(game, options) for game in options.games.split(",")}
     result = {"command": command(), **describe(), "threads": options.threads, "device": options.device, **found}
     print(json.dumps(result, indent=1))
     if options.out:

@@ -49,17 +49,19 @@ TUNED_FOR: dict[str, dict[str, Any]] = {env: methods["ours"] for env, methods in
 SCREENS: dict[str, Any] = {
     "n": 32,
     "sigma": 0.05,
-    "lr": 0.01,
+    "lr": 0.003,
     "optimiser": "adam",
     "shaping": "centered_rank",
     "mirrored": True,
     "normalise": False,
+    "virtual_batch_norm": True,
     "beta": 0.5,
     "unit": "feature",
     "memory": 0.95,
 }
-"""For Atari games: the paper's trainer with mirrored sampling and whole read-out inputs; and, for budgets of a million
-steps or so, few members with wide perturbations, as a few trials (Freeway, Qbert, Atlantis; seed 1000) suggest."""
+"""For Atari games: the paper's trainer with mirrored sampling, whole read-out inputs and virtual batch normalisation;
+and, for budgets of a million steps or so, few members with wide perturbations, as trials with seed 1000 on Qbert and
+Atlantis suggest (`results/leads-atari.csv`)."""
 
 REFERENCE: dict[str, Any] = {**PAPER, "scope": "readout.weight", "screen": (84, 84), "frame_skip": 1}
 """The authors' published code, which plays Atari games on smaller screens and skips no frame."""
