@@ -97,12 +97,15 @@ BY_EFFECT: dict[str, Draw] = {
         **{"n": 128, "sigma": 0.01, "rate": 0.003, "decay": 1.0, "normalise": False, "elite": 0.5, "fade": 0.0125},
         **{"k": "linear:100:8", "memory": 0.9, "explore": 1.0, "rank_by": "effect"},
     },
-    "Walker2d": {
-        **{"n": 128, "sigma": 0.02, "rate": 0.002, "decay": 1.0, "normalise": False, "elite": 0.25, "fade": 0.0125},
-        **{"step_cost": 0.5, "k": "linear:40:8", "memory": 0.98, "explore": "linear:1:0.2", "rank_by": "effect"},
-    },
 }
 """Settings that are good with a threshold by effect, by robot."""
+
+MORE_INPUTS: Draw = {
+    **{"n": 128, "sigma": 0.02, "rate": 0.00265, "decay": 0.3, "normalise": True, "elite": 0.25, "fade": 0.025},
+    **{"common_randomness": "generation", "step_cost": 0.75, "k": "linear:40:12", "memory": 0.98},
+    "explore": "linear:1:0.2",
+}
+"""Settings that are good for Walker2d."""
 
 SLOWER: Draw = {
     **{"n": 128, "sigma": 0.02, "rate": 0.0037, "decay": 0.3, "normalise": True, "elite": "linear:1:0.125"},
@@ -138,8 +141,14 @@ LATER: dict[int, dict[str, Sequence[Draw]]] = {
         ],
         "Hopper": [{**SLOWER, "k": k} for k in (12, "linear:24:10", "linear:12:8", 20)],
         "Walker2d": [
-            {**BY_EFFECT["Walker2d"], **more}
-            for more in ({}, {"rate": 0.003}, {"fade": 0.025}, {"memory": 0.9}, {"elite": 0.5})
+            {**MORE_INPUTS, **more}
+            for more in (
+                *({}, {"k": "linear:40:10"}, {"k": "linear:40:10", "memory": 0.99}, {"memory": 0.99}),
+                *({"k": "linear:30:12"}, {"k": "linear:30:10"}, {"rate": 0.002, "k": "linear:40:10", "memory": 0.99}),
+                *({"rate": 0.002, "k": "linear:40:10"}, {"rate": 0.003}, {"rate": 0.003, "k": "linear:40:10"}),
+                *({"decay": 0.1}, {"rate": 0.003, "decay": 0.1, "k": "linear:40:10"}, {"step_cost": 1.0}),
+                *({"k": "linear:40:16"}, {"rate": 0.0037}, {"k": "linear:30:12", "memory": 0.99, "decay": 0.1}),
+            )
         ],
     },
 }
@@ -190,7 +199,8 @@ def options_of(method: str, drawn: Draw) -> dict[str, Any]:
 
 
 def _more(method: str, drawn: Draw) -> dict[str, Any]:
-    return {**options_of(method, drawn), "generations": PATIENCE}
+    """Return the options of a trial; `rank_by` is said even if it was not drawn: the preset may have another."""
+    return {"rank_by": "weight", **options_of(method, drawn), "generations": PATIENCE}
 
 
 def first_draws(env: str, method: str) -> list[Draw]:
