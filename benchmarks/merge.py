@@ -3,7 +3,7 @@
     python benchmarks/merge.py elsewhere/table1-tuned results/table1-tuned
 
 A run that is there twice, under the same labels and with the same seed, is taken from the last folder that has it (INTO
-counts as the first): so results with other settings replace those before. Batches of which no run is left are forgotten.
+counts as the first): so results with other settings replace those before. Batches without a run are forgotten.
 """
 
 from __future__ import annotations
