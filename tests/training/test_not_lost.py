@@ -98,6 +98,19 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, whole: Path) -> None:
     assert_as_if_nothing_happened(out, whole)
 
 
+def test_ctrl_c_while_workers_start_says_one_sentence(tmp_path: Path) -> None:
+    script = SCRIPT.splitlines()[2] + "\nfrom nesht.cli import main; main()"
+    options = ["--env", "CartPole-v1", "--engine", "gym", "--threads", "2", "--steps", "1000000", "--out"]
+    arguments = [sys.executable, "-c", f"import signal\n{script}", "train", *options, str(tmp_path / "run")]
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, start_new_session=True)
+    wait_for(tmp_path / "run" / "config.toml", 1)
+    time.sleep(0.3)  # the workers are importing
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=60)[1].decode()
+    assert "Traceback" not in said
+    assert "`nesht resume` goes on from there" in said
+
+
 def damaged(path: Path, how: str) -> None:
     content = bytearray(path.read_bytes())
     if how == "truncated":

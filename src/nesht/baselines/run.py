@@ -26,6 +26,7 @@ from nesht.errors import UserError
 from nesht.storage import pack_arrays, write_file
 from nesht.tasks.imperfect import RewardMask
 from nesht.tasks.task import Task, make_task
+from nesht.training.fleet import RECENT
 
 CONFIG, EVALUATIONS, MODEL, NORMALISER, SUMMARY = (
     "config.toml",
@@ -35,7 +36,6 @@ CONFIG, EVALUATIONS, MODEL, NORMALISER, SUMMARY = (
     "summary.json",
 )
 COLUMNS = ("seed", "steps", "score", "seconds")
-RECENT = 10
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any
 
 import cloudpickle
@@ -51,7 +53,8 @@ class GymEngine(Engine):
         outcomes = Outcomes.empty(len(episodes), self._policy.inputs)
         chunks = [np.arange(i, min(i + CHUNK, len(episodes))) for i in range(0, len(episodes), CHUNK)]
         try:
-            futures = [self._pool.submit(_run_chunk, episodes.part(chunk)) for chunk in chunks]
+            with _ctrl_c_is_ours():  # processes start as work comes in
+                futures = [self._pool.submit(_run_chunk, episodes.part(chunk)) for chunk in chunks]
             for chunk, future in zip(chunks, futures, strict=True):
                 outcomes.put(chunk, future.result())
         except BrokenProcessPool as error:
@@ -122,13 +125,22 @@ def _blown_up(env: gymnasium.Env[Any, Any]) -> bool:
     return warnings is not None and any(warnings[kind].number for kind in range(3, 7))
 
 
+@contextmanager
+def _ctrl_c_is_ours() -> Iterator[None]:
+    """Let processes that start meanwhile never hear Ctrl-C, from their first moment on; this one hears it after."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _player: _Player | None = None
 """The player of this worker process; stays None in the main process."""
 
 
 def _start_worker(pickled: bytes) -> None:
     global _player  # noqa: PLW0603
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     task, policy = cloudpickle.loads(pickled)
     _player = _Player(task, policy)
