@@ -36,15 +36,16 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_every_algorithm_learns_to_balance_a_pole(name: str, tmp_path: Path) -> None:
-    # Untrained, the pole falls after 3 to 35 steps; a policy that knows the task keeps it up for 1000.
+    # Untrained, the pole falls after 3 to 35 steps; a policy that knows the task keeps it up for 1000. After so few
+    # steps the off-policy ones are on their way, and how far depends on how a processor rounds: 55 to 120.
     steps, changes = QUICK[name]
     config = BaselineConfig(
         name, settings.changed(name, changes), TaskOptions("InvertedPendulum-v4"), steps, 0, steps // 10, 5, "cpu"
     )
     train_baseline(config, tmp_path)
     scores = [float(row["score"]) for row in rows(tmp_path)]
-    assert scores[0] < 40
-    assert np.mean(scores[-3:]) > (65 if steps == 3000 else 400)
+    assert scores[0] < 36
+    assert np.mean(scores[-3:]) > (40 if steps == 3000 else 400)
 
 
 def train(out: Path, *more: str, name: str = "td3") -> None:

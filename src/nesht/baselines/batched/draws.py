@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 import torch
 
-from nesht.baselines.batched.place import Place
+from nesht.baselines.batched.place import Place, spare
 
 
 class Purpose(IntEnum):
@@ -86,7 +86,7 @@ class Eyes:
         blocks, rows = math.ceil((self.all - self.real) / 4), len(real)
         if not blocks:
             return real
-        out = torch.empty((rows, self.all), device=self._place.device)
+        out = torch.empty((rows, self.all + spare(self.all)), device=self._place.device)[:, : self.all]
         out[:, : self.real] = real
         self._place.launch(
             self._place.kernels.distractors,

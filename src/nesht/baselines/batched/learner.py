@@ -11,6 +11,7 @@ import torch
 
 from nesht.baselines.batched.draws import Draws
 from nesht.baselines.batched.networks import Improver, Layers, copy_layers, forward, make_layers
+from nesht.baselines.batched.place import spare
 from nesht.baselines.batched.replay import Batch
 
 
@@ -77,8 +78,11 @@ class Learner(ABC):
 
     def values(self, critic: Layers, seen: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """Return what critics think, [critics, runs, rows]; `critic` may be the first ones of all runs alone."""
-        count = len(critic[0]) // self.runs
-        return forward(critic, torch.cat([seen, action], 2).repeat(count, 1, 1)).view(count, self.runs, -1)
+        count, width = len(critic[0]) // self.runs, seen.shape[2] + action.shape[2]
+        wide = torch.cat([seen, action, action.new_zeros(*action.shape[:2], spare(width))], 2)
+        if count > 1:
+            wide = wide.repeat(count, 1, 1)
+        return forward(critic, wide[..., :width]).view(count, self.runs, -1)
 
     def improve_critics(self, batch: Batch, future: torch.Tensor) -> torch.Tensor:
         """Let the critics learn what a batch was worth, given what the future is worth; returns their losses."""

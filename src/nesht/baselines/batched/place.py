@@ -10,6 +10,9 @@ import torch
 
 from nesht.engines.fused.device import compiling, load, warp
 
+ROW = 4
+"""Numbers in 16 bytes: tensor cores read rows fastest that begin at multiples of them."""
+
 WARM = 3
 """How often a function runs as it is written before it is recorded: what it allocates once is then there."""
 
@@ -57,6 +60,11 @@ class Place:
     def record(self, function: Callable[[], None]) -> Callable[[], None]:
         """Return what does the same as a function: on CUDA, after some calls, as a graph of all that it launches."""
         return _Player(self, function) if self.graphs else function
+
+
+def spare(width: int) -> int:
+    """Return how many numbers a row of so many wants after it, for the next to begin at such a place."""
+    return -width % ROW
 
 
 class _Player:
