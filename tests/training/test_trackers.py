@@ -60,6 +60,21 @@ def test_tensorboard_has_it_all(tmp_path: Path) -> None:
         assert words in second.read_bytes()
 
 
+def test_tensorboard_hides_what_an_overwritten_run_left(tmp_path: Path) -> None:
+    proto = pytest.importorskip("tensorboardX.proto.event_pb2")
+    for _ in range(2):
+        nesht.train(out=tmp_path / "run", track="tensorboard", overwrite=True, **OPTIONS)
+    newest = max((tmp_path / "run" / "tensorboard").iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    data, at, begun = newest.read_bytes(), 0, []
+    while at < len(data):
+        length = struct.unpack("<Q", data[at : at + 8])[0]
+        event = proto.Event.FromString(data[at + 12 : at + 12 + length])
+        if event.session_log.status == proto.SessionLog.START:
+            begun.append(event.step)
+        at += 16 + length
+    assert set(begun) == {0}  # TensorBoard then hides all that came before from step 0 on
+
+
 def offline_runs(folder: Path) -> Iterator[tuple[str, list[Any]]]:
     """Yield (id, records) of what Weights & Biases wrote: a LevelDB log after a header of 7 bytes."""
     from wandb.proto.wandb_internal_pb2 import Record

@@ -42,9 +42,9 @@ class TensorBoard:
 
 
 def start(folder: Path, config: Config, run: str | None, steps: int) -> TensorBoard:
-    """Open a new event file; on resuming, what older ones hold beyond the checkpoint no longer counts."""
+    """Open a new event file; what older ones hold beyond the checkpoint, or of an overwritten run, no longer counts."""
     suffix = f".{steps}"  # a file is named by the second it is made in, and a resumed run may follow in the same
-    writer = SummaryWriter(str(folder / FOLDER), purge_step=steps if run else None, filename_suffix=suffix)
+    writer = SummaryWriter(str(folder / FOLDER), purge_step=steps, filename_suffix=suffix)
     if run is None:
         writer.add_text("config", f"```toml\n{config.to_toml()}```")
     return TensorBoard(writer, steps)
