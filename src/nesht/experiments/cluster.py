@@ -14,9 +14,10 @@ from typing import Any
 
 from nesht.baselines.run import BaselineConfig, train_baseline
 from nesht.config import Config
-from nesht.engines import cores
+from nesht.engines import choose_engine, cores
 from nesht.engines.ray.cluster import connect, difference, versions
 from nesht.errors import UserError
+from nesht.tasks.task import make_task
 from nesht.training.api import resume, train_many
 from nesht.training.folder import SUMMARY, is_run
 
@@ -40,8 +41,8 @@ def train_on_cluster(jobs: Sequence[Job], address: str, progress: bool = True) -
                 place.mkdir(parents=True, exist_ok=True)
             config = together[0][0]
             needs = {"num_cpus": _threads(config), "num_gpus": int(_device(config) == "cuda")}
-            given = [(each, place.resolve()) for each, place in together]
-            tasks[train.options(**needs).remote(given, versions(""), sys.path)] = together
+            given = [(_decided(each), place.resolve()) for each, place in together]
+            tasks[train.options(**needs).remote(given, versions(_engine(given[0][0])), sys.path)] = together
         _wait(tasks, len(jobs), progress)
     finally:
         if connected:
@@ -86,7 +87,7 @@ def _wait(tasks: dict[Any, list[Job]], total: int, progress: bool) -> None:
 def _train(jobs: list[Job], expected: dict[str, str], search: list[str]) -> None:
     """Train on a node."""
     sys.path += [place for place in search if place not in sys.path]
-    if what := difference(versions(""), expected):
+    if what := difference(versions(_engine(jobs[0][0])), expected):
         raise UserError(f"a node has {what}; install the same versions everywhere.")
     for _, place in jobs:
         if not place.is_dir():
@@ -106,6 +107,17 @@ def _train(jobs: list[Job], expected: dict[str, str], search: list[str]) -> None
         resume(begun, progress=False)
     if new:
         train_many([config for config, _ in new], outs=[place for _, place in new], progress=False)
+
+
+def _decided(config: Config | BaselineConfig) -> Config | BaselineConfig:
+    """Return a run whose engine is chosen here: nodes, which may have other extras installed, must not differ in it."""
+    if isinstance(config, BaselineConfig):
+        return config
+    return config.change(engine=choose_engine(config.runtime.engine, make_task(config.task)))
+
+
+def _engine(config: Config | BaselineConfig) -> str:
+    return "" if isinstance(config, BaselineConfig) else config.runtime.engine
 
 
 def _device(config: Config | BaselineConfig) -> str:
