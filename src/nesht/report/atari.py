@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nesht.experiments.paper import ATARI, ATARI_COLUMNS
-from nesht.experiments.runner import Results
+from nesht.experiments.runner import Results, Row
 from nesht.experiments.statistics import mean
 from nesht.report.plots import drawn, over_steps, select, values
 from nesht.report.sections import Section, interval, table
@@ -25,14 +25,17 @@ def atari(results: Results) -> Section:
         dense, sparse = found.get("0"), [each for beta, each in found.items() if beta != "0"]
         better += dense is not None and any(each.value > dense.value for each in sparse)
         known = ATARI.get(_name(game), {})
-        cells = [interval(found[beta]) if beta in found else "" for beta in betas]
+        first = values([row for row in select(results.evaluations, env=game) if float(row["steps"]) == 0], "score")
+        cells = [_number(round(sum(first) / len(first), 1)) if first else ""]
+        cells += [interval(found[beta]) if beta in found else "" for beta in betas]
         rows.append([_name(game), *cells, *(_number(known.get(column)) for column in ATARI_COLUMNS)])
-    head = ["game", *(f"beta {beta}" for beta in betas), *(f"{column} (published)" for column in ATARI_COLUMNS)]
+    head = ["game", "untrained", *(f"beta {beta}" for beta in betas)]
+    head += [f"{column} (published)" for column in ATARI_COLUMNS]
     seeds = len({row["seed"] for row in runs})
     lead = (
         f"Raw scores without clipping, mean of the last 10 evaluations, {seeds} seed{'s' if seeds > 1 else ''}; beta 0 "
-        f"is NES. Some sparse read-out scored above the dense one in {better} of {len(games)} games. The published "
-        "scores had up to a hundred times as many frames."
+        f"is NES. Some sparse read-out scored above the dense one in {better} of {len(games)} games. Runs had "
+        f"{_millions(runs)} million steps; those behind the published scores had fifty million or more."
     )
 
     def draw(panels: Any) -> None:
@@ -59,6 +62,13 @@ def atari(results: Results) -> Section:
 
 def _name(game: str) -> str:
     return game.removeprefix("ALE/").partition("-")[0]
+
+
+def _millions(runs: list[Row]) -> str:
+    """Return how long runs were, in millions of steps."""
+    steps = sorted(values(runs, "steps"))
+    ends = [f"{round(each / 1e6, 1):g}" for each in (steps[0], steps[-1])]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _number(score: float | None) -> str:
