@@ -187,7 +187,8 @@ def test_a_child_differs_from_a_parent_in_few_settings() -> None:
 
 
 def test_what_was_found_by_hand_is_given_to_every_method() -> None:
-    for number, leads in tuning.LATER.items():
+    for finer, leads in tuning.LATER.items():
+        number = tuning.ROUNDS + finer
         for env in ENVS:
             for method in METHODS:
                 parents = tuning.first_draws(env, method)[:2]

@@ -32,6 +32,7 @@ import numpy as np
 import tomli_w
 
 from nesht.experiments.design import Cell, Options, cell
+from nesht.experiments.leads import LATER, OWN_LATER, START, START_OWN, Draw
 from nesht.experiments.methods import METHODS
 from nesht.experiments.runner import Results, Row, run_experiment
 from nesht.tasks.locomotion import LOCOMOTION
@@ -47,9 +48,6 @@ the first rounds, in the finer ones, and in the choice among the best, where man
 PATIENCE = 400
 """Generations after which a trial ends, whatever is left of its steps: a robot that always falls at once would need
 thousands."""
-
-Draw = dict[str, Any]
-"""One setting: what was drawn, by name."""
 
 COMMON: dict[str, Sequence[Any]] = {
     "n": (64, 128, 256),
@@ -92,95 +90,6 @@ FINER: dict[str, Sequence[Any]] = {
 """Values beside those of the ranges, for the last rounds; `fade` is the share of every weight that a generation at the
 start takes away (nothing, where it is not drawn)."""
 
-BY_EFFECT: dict[str, Draw] = {
-    "HalfCheetah": {
-        **{"n": 128, "sigma": 0.01, "rate": 0.003, "decay": 1.0, "normalise": False, "elite": 0.5, "fade": 0.0125},
-        **{"k": "linear:100:8", "memory": 0.9, "explore": 1.0, "rank_by": "effect"},
-    },
-}
-"""Settings that are good with a threshold by effect, by robot."""
-
-MORE_INPUTS: Draw = {
-    **{"n": 128, "sigma": 0.02, "rate": 0.00265, "decay": 0.3, "normalise": True, "elite": 0.25, "fade": 0.025},
-    **{"common_randomness": "generation", "step_cost": 0.75, "k": "linear:40:12", "memory": 0.98},
-    "explore": "linear:1:0.2",
-}
-"""Settings that are good for Walker2d."""
-
-SLOWER: Draw = {
-    **{"n": 128, "sigma": 0.02, "rate": 0.0037, "decay": 0.3, "normalise": True, "elite": "linear:1:0.125"},
-    **{"step_cost": 1.0, "memory": 0.9, "explore": "linear:1:0.2", "fade": 0.009},
-}
-"""Settings that are good for Hopper."""
-
-LATER: dict[int, dict[str, Sequence[Draw]]] = {
-    ROUNDS + 1: {
-        "HalfCheetah": [{"k": "linear:24:10"}],
-        "Hopper": [{"step_cost": 0.75}],
-        "Walker2d": [{"k": "linear:40:8", "fade": 0.0125}],
-    },
-    ROUNDS + 2: {
-        "HalfCheetah": [
-            {
-                **{"n": 256, "sigma": 0.04, "rate": 0.0065, "decay": 1.0, "normalise": True, "elite": 0.5},
-                **{"k": "linear:20:9", "memory": 0.98, "explore": 0.5, "fade": 0.004},
-            }
-        ],
-        "Hopper": [
-            {
-                **{"n": 128, "sigma": 0.02, "rate": 0.002, "decay": 0.3, "normalise": True, "elite": "linear:1:0.125"},
-                **{"step_cost": 0.75, "k": 20, "memory": 0.9, "explore": "linear:1:0.2", "fade": 0.009},
-            }
-        ],
-        "Walker2d": [{"k": "linear:40:8", "fade": 0.025}],
-    },
-    ROUNDS + 4: {
-        "HalfCheetah": [
-            {**BY_EFFECT["HalfCheetah"], **more}
-            for more in ({}, {"elite": "linear:1:0.125"}, {"rate": 0.0045}, {"memory": 0.98}, {"k": "linear:60:8"})
-        ],
-        "Hopper": [{**SLOWER, "k": k} for k in (12, "linear:24:10", "linear:12:8", 20)],
-        "Walker2d": [
-            {**MORE_INPUTS, **more}
-            for more in (
-                *({}, {"k": "linear:40:10"}, {"k": "linear:40:10", "memory": 0.99}, {"memory": 0.99}),
-                *({"k": "linear:30:12"}, {"k": "linear:30:10"}, {"rate": 0.002, "k": "linear:40:10", "memory": 0.99}),
-                *({"rate": 0.002, "k": "linear:40:10"}, {"rate": 0.003}, {"rate": 0.003, "k": "linear:40:10"}),
-                *({"decay": 0.1}, {"rate": 0.003, "decay": 0.1, "k": "linear:40:10"}, {"step_cost": 1.0}),
-                *({"k": "linear:40:16"}, {"rate": 0.0037}, {"k": "linear:30:12", "memory": 0.99, "decay": 0.1}),
-            )
-        ],
-    },
-}
-"""What was found by hand, with ours, after earlier searches (`results/leads-later.txt`), by round and robot."""
-
-OWN_LATER = {"ours": ("rank_by",)}
-"""What only some methods have, and was not searched but found by hand."""
-
-START: dict[str, Draw] = {
-    "HalfCheetah": {"n": 256, "sigma": 0.04, "rate": 0.0065, "decay": 0.3, "normalise": True, "elite": 0.5},
-    "Hopper": {
-        "n": 128,
-        "sigma": 0.04,
-        "rate": 0.0065,
-        "decay": 0.1,
-        "normalise": True,
-        "elite": 0.5,
-        "step_cost": 1.0,
-    },
-    "Walker2d": {
-        **{"n": 128, "sigma": 0.02, "rate": 0.003, "decay": 1.0, "normalise": False, "elite": "linear:1:0.125"},
-        "step_cost": 0.0,
-    },
-}
-"""A setting that is known to learn, by robot."""
-
-START_OWN: dict[str, Draw] = {
-    "NES-L1": {"penalty": 0.3},
-    "ours": {"k": "linear:6:36", "memory": 0.95, "explore": 0.5},
-}
-"""The rest of it, by method."""
-
 
 def ranges(env: str, method: str) -> dict[str, Sequence[Any]]:
     """Return what is searched for a method on an environment."""
@@ -220,7 +129,7 @@ def children(env: str, method: str, number: int, parents: Sequence[Draw], known:
     fits = {*choices, "fade", *OWN_LATER.get(method, ())}
     finer = {name: values for name, values in FINER.items() if name in fits}
     made: list[Draw] = []
-    for lead in LATER.get(number, {}).get(env.partition("-")[0], ()):
+    for lead in LATER.get(number - ROUNDS, {}).get(env.partition("-")[0], ()):
         later = {name: value for name, value in lead.items() if name in fits}
         for parent in parents:
             made += _new({**parent, **later}, [*known, *made])
