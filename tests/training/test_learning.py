@@ -42,6 +42,8 @@ def test_every_sparsifier_trains_and_leaves_what_it_promises(sparsifier: str) ->
     assert set(run.history[0]) == set(COLUMNS)
     assert nonzero == {"hard": 4, "once": 4}.get(sparsifier, nonzero)
     assert (run.history[-1]["nonzeros"] == 44) == (sparsifier in ("once", "l1", "none"))
+    scores = [row["score"] for row in run.evaluations]
+    assert run.score == pytest.approx(scores[-1] if sparsifier == "once" else np.mean(scores))  # of what is saved
 
 
 def test_rollouts_are_averaged_and_counted() -> None:

@@ -174,11 +174,14 @@ def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, np.ndar
     Returns the fleet that remembers the scores, and the scores, NaN where there was nothing to do.
     """
     spent = progress(fleet, setup)
-    population = _ask(setup.strategy.finish(fleet.state, spent, _spread(fleet.moments, setup)), setup, engine, spent)
+    final = setup.strategy.finish(fleet.state, spent, _spread(fleet.moments, setup))
+    population = _ask(final, setup, engine, spent)
     episodes = _evaluation_episodes(setup, population, fleet.evaluated != fleet.steps)
     outcomes = engine.run(_together(fleet, setup, population, episodes))
     score = _scores(outcomes, 0, episodes[0], len(fleet))
-    return replace(fleet, evaluated=fleet.steps, recent=_remember(fleet.recent, score)), score
+    other = np.any(final.theta != fleet.state.theta, axis=1)  # evaluations before this one were of another policy
+    recent = np.where((other & ~np.isnan(score))[:, None], np.nan, fleet.recent)
+    return replace(fleet, evaluated=fleet.steps, recent=_remember(recent, score)), score
 
 
 def _ask(state: State, setup: Setup, engine: Engine, spent: np.ndarray) -> Population:

@@ -5,7 +5,7 @@ finished game to the next episode. Workers share a list of episodes and nothing 
 be in the networks. Each game is a vector environment of one: a game without an episode then costs nothing, which counts
 when the last episodes of a generation are long.
 
-An episode depends on its key alone. Loading a cartridge is what makes ALE take a seed, and takes as long as two hundred
+An episode depends on its key alone. Loading a cartridge is what makes ALE take a seed, and takes as long as many
 steps; a game that is only reset begins always the same, so the engine itself waits for as many steps as the key says.
 Only sticky actions need ALE's own random numbers, and the seed.
 """
