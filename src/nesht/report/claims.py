@@ -51,8 +51,8 @@ def ahead(runs: Sequence[Row]) -> str:
         apart += all(here.above(rival) for rival in rivals)
     return (
         f"Ours is above the best column of the paper's table in {beats_paper} of {total} rows, above our own runs of "
-        f"the other evolution strategies in {beats_others} of {total}, with intervals that do not overlap in {apart} of "
-        f"{total}."
+        f"the other evolution strategies in {beats_others} of {total}, with intervals that do not overlap in {apart} "
+        f"of {total}."
     )
 
 
