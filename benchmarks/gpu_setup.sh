@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Prepares a GPU machine without a network, which has Python, NumPy and torch with CUDA:
 #   gpu_setup.sh PARTS TARGET && export PYTHONPATH=TARGET:src
-# PARTS holds wheels of everything else that nesht needs, and the parts of Warp that install.sh there puts together.
+# PARTS holds wheels of everything else that nesht needs (gpu_wheels.txt), and the parts of Warp that install.sh there puts
+# together.
 set -euo pipefail
 parts=$(cd "$1" && pwd) target=$2
 bash "$parts/install.sh" "$parts" "$target"
