@@ -14,6 +14,9 @@ import tomli_w
 
 from nesht.errors import UserError, near_matches
 
+RECENT = 10
+"""A run's score is the mean of so many last evaluations."""
+
 
 @dataclass(frozen=True)
 class TaskOptions:

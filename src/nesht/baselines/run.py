@@ -21,12 +21,11 @@ import numpy as np
 import tomli_w
 
 from nesht.baselines.settings import Settings, make_model
-from nesht.config import TaskOptions, plain_task
+from nesht.config import RECENT, TaskOptions, plain_task
 from nesht.errors import UserError
 from nesht.storage import pack_arrays, write_file
 from nesht.tasks.imperfect import RewardMask
 from nesht.tasks.task import Task, make_task
-from nesht.training.fleet import RECENT
 
 CONFIG, EVALUATIONS, MODEL, NORMALISER, SUMMARY = (
     "config.toml",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nesht import keys
+from nesht.config import RECENT
 from nesht.engines import Engine, Episodes, Outcomes
 from nesht.policies.convolution import ConvNet
 from nesht.policies.moments import Moments, Normaliser
@@ -17,9 +18,6 @@ from nesht.policies.saved import Policy
 from nesht.strategy import Population, State, Told
 from nesht.tasks.atari import reference_screens
 from nesht.training.setup import Setup
-
-RECENT = 10
-"""The reported score is the mean of this many last evaluations."""
 
 T = TypeVar("T")
 

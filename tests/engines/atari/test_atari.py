@@ -150,7 +150,7 @@ def test_with_virtual_batch_norm_the_saved_policy_plays_what_was_scored() -> Non
     network = result.policy.network
     assert isinstance(network, ConvNet)
     assert not network.batch_norm
-    plain = nesht.train(**options, threads=1, progress=False).policy
+    plain = nesht.train(**options, virtual_batch_norm=False, threads=1, progress=False).policy
     assert not np.array_equal(plain.parameters[:100], result.policy.parameters[:100])
     assert evaluate_policy(result.policy, episodes=1).scores.shape == (1,)
 
