@@ -31,10 +31,11 @@ def atari(results: Results) -> Section:
         rows.append([_name(game), *cells, *(_number(known.get(column)) for column in ATARI_COLUMNS)])
     head = ["game", "untrained", *(f"beta {beta}" for beta in betas)]
     head += [f"{column} (published)" for column in ATARI_COLUMNS]
-    seeds = len({row["seed"] for row in runs})
+    seeds = sorted({len(select(runs, env=game, beta=beta)) for game in games for beta in betas} - {0})
+    many = " to ".join(dict.fromkeys(str(each) for each in (seeds[0], seeds[-1])))
     lead = (
-        f"Raw scores without clipping, mean of the last 10 evaluations, {seeds} seed{'s' if seeds > 1 else ''}; beta 0 "
-        f"is NES. Some sparse read-out scored above the dense one in {better} of {len(games)} games. Runs had "
+        f"Raw scores without clipping, mean of the last 10 evaluations, {many} seed{'s' if seeds[-1] > 1 else ''}; "
+        f"beta 0 is NES. Some sparse read-out scored above the dense one in {better} of {len(games)} games. Runs had "
         f"{_millions(runs)} million steps; those behind the published scores had fifty million or more."
     )
 
@@ -50,7 +51,7 @@ def atari(results: Results) -> Section:
                 if score < 3 * top:  # further away, a line would press the curves flat
                     axes.axhline(score, color="#c4452d", lw=0.9, ls=DASHES[column], label=f"{column}, {score:g}")
             axes.set(title=_name(game), xlabel="million steps")
-            axes.legend(frameon=False, fontsize=7)
+            axes.legend(framealpha=0.85, edgecolor="none", fontsize=7)
         for axes in panels.ravel()[len(games) :]:
             axes.set_visible(False)
 
