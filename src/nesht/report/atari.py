@@ -68,7 +68,7 @@ def _name(game: str) -> str:
 def _millions(runs: list[Row]) -> str:
     """Return how long runs were, in millions of steps."""
     steps = sorted(values(runs, "steps"))
-    ends = [f"{round(each / 1e6, 1):g}" for each in (steps[0], steps[-1])]
+    ends = [f"{each / 1e6:.2g}" for each in (steps[0], steps[-1])]
     return " to ".join(dict.fromkeys(ends))
 
 
