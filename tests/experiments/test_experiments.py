@@ -178,6 +178,21 @@ def test_the_search_chooses_the_best_finalist() -> None:
     assert chosen["Hopper"]["NES"] == tuning.options_of("NES", draws[5])
 
 
+def test_ours_is_chosen_among_those_that_find_their_inputs_at_every_ratio() -> None:
+    rows = [
+        {"env": "Hopper-v4", "method": "ours", "trial": trial, "noise": noise, "seed": seed, "score": score}
+        | {"recovery": found if noise == 20 else 1.0}
+        for trial, score, found in ((3, 10.0, 1.0), (5, 30.0, 0.85), (7, 50.0, 0.75))
+        for noise in (5, 20)
+        for seed in tuning.SECOND
+    ]
+    draws = tuning.first_draws("Hopper-v4", "ours")
+    for finalists, best in (([3, 5, 7], 5), ([7], 7)):
+        pair = ("Hopper-v4", "ours")
+        chosen = tuning.chosen(Results(Path(), rows, [], []), {pair: draws}, {pair: finalists})
+        assert chosen["Hopper"]["ours"] == tuning.options_of("ours", draws[best])
+
+
 def test_a_child_differs_from_a_parent_in_few_settings() -> None:
     parent = tuning.first_draws("Hopper-v4", "ours")[0]
     for child in (

@@ -24,6 +24,10 @@ MORE_INPUTS: Draw = {
 }
 """Settings that are good for Walker2d."""
 
+SLOW: Draw = {"rate": 0.002, "memory": 0.99}
+WIDER: Draw = {"explore": "linear:1:0.35"}
+"""What finds more of its inputs at x20: `results/leads-later.txt`."""
+
 SLOWER: Draw = {
     **{"n": 128, "sigma": 0.02, "rate": 0.0037, "decay": 0.3, "normalise": True, "elite": "linear:1:0.125"},
     **{"step_cost": 1.0, "memory": 0.9, "explore": "linear:1:0.2", "fade": 0.009},
@@ -60,11 +64,12 @@ LATER: dict[int, dict[str, Sequence[Draw]]] = {
         "Walker2d": [
             {**MORE_INPUTS, **more}
             for more in (
-                *({}, {"k": "linear:40:10"}, {"k": "linear:40:10", "memory": 0.99}, {"memory": 0.99}),
-                *({"k": "linear:30:12"}, {"k": "linear:30:10"}, {"rate": 0.002, "k": "linear:40:10", "memory": 0.99}),
-                *({"rate": 0.002, "k": "linear:40:10"}, {"rate": 0.003}, {"rate": 0.003, "k": "linear:40:10"}),
-                *({"decay": 0.1}, {"rate": 0.003, "decay": 0.1, "k": "linear:40:10"}, {"step_cost": 1.0}),
-                *({"k": "linear:40:16"}, {"rate": 0.0037}, {"k": "linear:30:12", "memory": 0.99, "decay": 0.1}),
+                *({}, {**WIDER, "k": "linear:30:12"}, {**WIDER, "k": "linear:40:10", "memory": 0.99}),
+                *({**WIDER, "memory": 0.99}, {"k": "linear:30:12"}, WIDER),
+                *({**SLOW, "k": "linear:40:10"}, {**SLOW, **WIDER, "k": "linear:40:10"}, {**WIDER, "rate": 0.003}),
+                *({**WIDER, "rate": 0.003, "k": "linear:40:10", "memory": 0.99}, {"decay": 0.1}),
+                *({**WIDER, "rate": 0.003, "decay": 0.1, "k": "linear:40:10"}, {**WIDER, "step_cost": 1.0}),
+                *({**SLOW, **WIDER}, {"rate": 0.0037}, {**SLOW, "k": "linear:40:10", "explore": "linear:1:0.5"}),
             )
         ],
     },

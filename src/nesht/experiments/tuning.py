@@ -16,8 +16,9 @@ For every method and environment, on its own:
 One setting is chosen for all noise ratios. No seed below 1000 is touched.
 
 Ours has to say which inputs matter, and is chosen for that too: where it finds less than RECOVERY of them (SURE in
-the finer rounds, ENOUGH after them), its score counts for as much less. That can only cost it score in a comparison
-with the others, which owe no such answer.
+the finer rounds, ENOUGH after them), its score counts for as much less, and a finalist that finds less than RECOVERY at
+one of the noise ratios is not chosen while there is another. That can only cost it score in a comparison with the
+others, which owe no such answer.
 """
 
 from __future__ import annotations
@@ -175,23 +176,32 @@ def cells(
     ]
 
 
+def runs_of(results: Results, env: str, method: str, seeds: Sequence[int]) -> dict[int, dict[str, list[Row]]]:
+    """Return the runs with these seeds, by trial and noise ratio."""
+    rows: dict[int, dict[str, list[Row]]] = {}
+    for row in results.runs:
+        if row["env"] == env and row["method"] == method and int(row["seed"]) in seeds:
+            rows.setdefault(int(row["trial"]), {}).setdefault(str(row["noise"]), []).append(row)
+    return rows
+
+
+def found(runs: Sequence[Row]) -> float:
+    """Return the share of real inputs that runs find, in the mean."""
+    return fmean(float(row["recovery"] or 0) for row in runs)
+
+
 def ranked(results: Results, env: str, method: str, seeds: Sequence[int], recovery: float) -> list[tuple[float, int]]:
     """Return (merit, trial), best first, over the runs with these seeds.
 
     The merit is the mean over noise ratios and seeds of the score; of ours, what counts of it (see above).
     """
-    rows: dict[int, dict[str, list[Row]]] = {}
-    for row in results.runs:
-        if row["env"] == env and row["method"] == method and int(row["seed"]) in seeds:
-            rows.setdefault(int(row["trial"]), {}).setdefault(str(row["noise"]), []).append(row)
 
-    def merit(of_ratio: list[Row]) -> float:
-        score = fmean(float(row["score"] or "-inf") for row in of_ratio)
-        if method != "ours" or score < 0:
-            return score
-        return score * min(1.0, fmean(float(row["recovery"] or 0) for row in of_ratio) / recovery)
+    def merit(runs: list[Row]) -> float:
+        score = fmean(float(row["score"] or "-inf") for row in runs)
+        return score if method != "ours" or score < 0 else score * min(1.0, found(runs) / recovery)
 
-    means = [(fmean(merit(of_ratio) for of_ratio in trial.values()), number) for number, trial in rows.items()]
+    trials = runs_of(results, env, method, seeds)
+    means = [(fmean(map(merit, by_ratio.values())), number) for number, by_ratio in trials.items()]
     return sorted(means, reverse=True)
 
 
@@ -233,8 +243,12 @@ def tune(options: Options, out: Path, work: Path, command: str, address: str | N
 
 def chosen(results: Results, trials: Trials, finalists: dict[tuple[str, str], list[int]]) -> dict[str, dict[str, Any]]:
     """Return the options of the best finalist of every environment and method."""
-    found: dict[str, dict[str, Any]] = {}
+    best: dict[str, dict[str, Any]] = {}
     for (env, method), numbers in finalists.items():
-        best = next(trial for _, trial in ranked(results, env, method, SECOND, ENOUGH) if trial in numbers)
-        found.setdefault(env.partition("-")[0], {})[method] = options_of(method, trials[env, method][best])
-    return dict(sorted(found.items()))
+        order = [trial for _, trial in ranked(results, env, method, SECOND, ENOUGH) if trial in numbers]
+        if method == "ours":
+            runs = runs_of(results, env, method, SECOND)
+            short = [trial for trial in order if min(map(found, runs[trial].values())) < RECOVERY]
+            order = [trial for trial in order if trial not in short] + short
+        best.setdefault(env.partition("-")[0], {})[method] = options_of(method, trials[env, method][order[0]])
+    return dict(sorted(best.items()))

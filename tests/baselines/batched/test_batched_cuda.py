@@ -89,9 +89,12 @@ def test_the_gpu_does_what_the_cpu_does(name: str) -> None:
 
 
 def test_what_is_remembered_is_what_was_seen() -> None:
-    training = trained(Place("cuda"), 80, "td3")
-    training.draws.places = lambda *_: torch.arange(80, device="cuda").repeat(3, 1)  # type: ignore[method-assign]
-    batch = training.replay.sample(80)
+    place = Place("cuda")
+    training = trained(place, 80, "td3")
+    with place.work():
+        training.draws.places = lambda *_: torch.arange(80, device="cuda").repeat(3, 1)  # type: ignore[method-assign]
+        batch = training.replay.sample(80)
+    torch.cuda.synchronize()
     options: dict[str, Any] = {"noise_ratio": 5, "reward_keep": 0.5, "max_episode_steps": 25, "device": "cuda"}
     env = FusedVectorEnv("Hopper-v4", 3, **options)
     seen = env.reset(seed=[5, 9, 2])[0]
