@@ -5,7 +5,7 @@
 # With NVIDIA's MPS running, the processes share the GPU instead of taking turns.
 set -uo pipefail
 out=$1 at_once=${2:-3} methods=${*:3}
-export out CUDA_DEVICE_MAX_CONNECTIONS=1 # many queues of many processes are more than MPS has
+export out CUDA_DEVICE_MAX_CONNECTIONS=4 # many queues of many processes are more than MPS has
 for method in ${methods:-ANF-SAC DDPG TRPO TD3}; do
   for env in Hopper-v4 HalfCheetah-v4 Walker2d-v4; do
     for noise in 5 10 20; do echo "$method $env $noise"; done

@@ -187,10 +187,10 @@ def test_ours_is_chosen_among_those_that_find_their_inputs_at_every_ratio() -> N
         for seed in tuning.SECOND
     ]
     draws = tuning.first_draws("Hopper-v4", "ours")
-    for finalists, best in (([3, 5, 7], 5), ([7], 7)):
+    for finalists, number in (([3, 5, 7], 5), ([7], 7)):
         pair = ("Hopper-v4", "ours")
         chosen = tuning.chosen(Results(Path(), rows, [], []), {pair: draws}, {pair: finalists})
-        assert chosen["Hopper"]["ours"] == tuning.options_of("ours", draws[best])
+        assert chosen["Hopper"]["ours"] == tuning.options_of("ours", draws[number])
 
 
 def test_a_child_differs_from_a_parent_in_few_settings() -> None:

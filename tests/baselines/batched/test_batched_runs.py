@@ -180,9 +180,8 @@ def test_training_together_needs_no_stable_baselines3() -> None:
 def test_hoppers_learn_to_stand(tmp_path: Path) -> None:
     # Untrained they fall after a score of 5 to 60.
     settings = ["learning_starts=300", "buffer_size=5000", "batch_size=64", "net_arch=[64,64]", "learning_rate=0.001"]
-    config = config_of("sac", *settings, steps=2000, eval_every=200, eval_episodes=3, task=TaskOptions("Hopper-v4"))
-    train(config, tmp_path, [0, 1])
-    for seed in range(2):
-        scores = [float(row["score"]) for row in rows(tmp_path / f"seed-{seed}")]
-        assert scores[0] < 70
-        assert np.mean(scores[-4:]) > 90
+    config = config_of("sac", *settings, steps=3000, eval_every=500, eval_episodes=3, task=TaskOptions("Hopper-v4"))
+    train(config, tmp_path, range(4))
+    scores = np.array([[float(row["score"]) for row in rows(tmp_path / f"seed-{seed}")] for seed in range(4)])
+    assert scores[:, 0].max() < 70
+    assert scores[:, -3:].mean() > 110  # 32 other runs reach 172 +- 24

@@ -9,44 +9,51 @@ import torch
 
 from nesht.baselines.batched.draws import Draws, Purpose
 from nesht.baselines.batched.learner import Shape
-from nesht.baselines.batched.networks import Improver
+from nesht.baselines.batched.networks import Improver, Networks
+from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.sac import SAC
 
 
 class ANFSAC(SAC):
     """SAC with sparse input layers that move what they connect to."""
 
-    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], device: torch.device):
-        super().__init__(shape, settings, seeds, device)
+    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
+        super().__init__(shape, settings, seeds, place)
         self.rewire_every, self.drop = settings["topology_every"], settings["drop"]
-        sparsity = settings["input_sparsity"]
-        for improver, luck in ((self.actor_improver, self.luck), (self.critic_improver, self.luck * self.critics)):
-            improver.mask = first_mask(improver.layers[0], sparsity, luck)
-        with torch.no_grad():
-            for layers, mask in ((self.actor, self.actor_mask), (self.critic, self.critic_mask)):
-                layers[0] *= mask
-            self.critic_target[0].copy_(self.critic[0])
+        for networks, improver, luck in (
+            (self.actor, self.actor_improver, self.luck),
+            (self.critic, self.critic_improver, self.luck * self.critics),
+        ):
+            improver.mask, weight = torch.ones_like(networks.weights[0]), networks.layers()[0]
+            _, inputs, outputs = weight.shape
+            improver.mask[:, :inputs, :outputs] = first_mask(weight, settings["input_sparsity"], luck)
+            networks.weights[0] *= improver.mask
+        self.critic_target.numbers.copy_(self.critic.numbers)
 
     @property
     def actor_mask(self) -> torch.Tensor:
         """1 where a weight of an actor's input layer exists, 0 elsewhere."""
-        assert self.actor_improver.mask is not None
-        return self.actor_improver.mask
+        return _mask_of(self.actor, self.actor_improver)
 
     @property
     def critic_mask(self) -> torch.Tensor:
         """The same of the critics."""
-        assert self.critic_improver.mask is not None
-        return self.critic_improver.mask
+        return _mask_of(self.critic, self.critic_improver)
 
     def rewire(self, draws: Draws) -> None:
         """Move connections in all input layers; targets follow."""
-        size = self.actor[0][0].numel()
-        rewire(self.actor_improver, self.drop, draws.uniform(Purpose.GROWTH, size))
-        size = self.critic[0][0].numel()
-        luck = [draws.uniform(Purpose.GROWTH + 1 + critic, size) for critic in range(self.critics)]
-        rewire(self.critic_improver, self.drop, torch.cat(luck))
-        self.critic_target[0] *= self.critic_mask
+        luck = draws.uniform(Purpose.GROWTH, self.actor_mask[0].numel())
+        rewire(self.actor, self.actor_improver, self.actor_mask, self.drop, luck)
+        size = self.critic_mask[0].numel()
+        luck = torch.cat([draws.uniform(Purpose.GROWTH + 1 + critic, size) for critic in range(self.critics)])
+        rewire(self.critic, self.critic_improver, self.critic_mask, self.drop, luck)
+        self.critic_target.layers()[0].mul_(self.critic_mask)
+
+
+def _mask_of(networks: Networks, improver: Improver) -> torch.Tensor:
+    assert improver.mask is not None
+    _, inputs, outputs = networks.layers()[0].shape
+    return improver.mask[:, :inputs, :outputs]
 
 
 def first_mask(weight: torch.Tensor, sparsity: float, luck: Sequence[torch.Generator]) -> torch.Tensor:
@@ -59,14 +66,13 @@ def first_mask(weight: torch.Tensor, sparsity: float, luck: Sequence[torch.Gener
     return mask.view(weight.shape).to(weight.device)
 
 
-def rewire(improver: Improver, drop: float, luck: torch.Tensor) -> None:
+def rewire(networks: Networks, improver: Improver, mask: torch.Tensor, drop: float, luck: torch.Tensor) -> None:
     """Drop a share of the weights, the smallest, and grow as many where there was none: where luck is smallest.
 
     `luck` [networks, weights] and the order among equal weights go through all inputs of the first output, then of the
     second, ..., as in the layers of torch.
     """
-    weight, mask = improver.layers[0].detach(), improver.mask
-    assert mask is not None
+    weight, *moments = (networks.layers(numbers)[0] for numbers in (networks.numbers, *improver.moments))
     flat = mask.transpose(1, 2).flatten(1) == 1
     active = int(flat[0].sum())  # of every network alike
     count = min(round(drop * active), flat.shape[1] - active)
@@ -76,6 +82,6 @@ def rewire(improver: Improver, drop: float, luck: torch.Tensor) -> None:
     turned = (len(mask), mask.shape[2], mask.shape[1])
     gone = torch.zeros_like(flat).scatter_(1, smallest, True).view(turned).transpose(1, 2)
     grown = torch.zeros_like(flat).scatter_(1, luckiest, True).view(turned).transpose(1, 2)
-    for numbers in (weight, *improver.moments(improver.layers[0])):
+    for numbers in (weight, *moments):
         numbers.masked_fill_(gone, 0)
     mask.masked_fill_(gone, 0).masked_fill_(grown, 1)

@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 import torch
 
-from nesht.baselines.batched.place import Place, spare
+from nesht.baselines.batched.place import Place
 
 
 class Purpose(IntEnum):
@@ -86,18 +86,9 @@ class Eyes:
         blocks, rows = math.ceil((self.all - self.real) / 4), len(real)
         if not blocks:
             return real
-        out = torch.empty((rows, self.all + spare(self.all)), device=self._place.device)[:, : self.all]
-        out[:, : self.real] = real
-        self._place.launch(
-            self._place.kernels.distractors,
-            rows * blocks,
-            seeds,
-            rows // len(seeds),
-            moment,
-            later,
-            self.real,
-            out,
-        )
+        out = torch.empty((rows, self.all), device=self._place.device)
+        given = (seeds, rows // len(seeds), moment, later, real)
+        self._place.launch(self._place.kernels.observe, rows * blocks, *given, out)
         return out
 
 

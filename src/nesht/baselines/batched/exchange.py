@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import torch
 
 from nesht.baselines.batched.anf import ANFSAC
+from nesht.baselines.batched.layers import Layers
 from nesht.baselines.batched.learner import Learner
-from nesht.baselines.batched.networks import Layers
 from nesht.baselines.batched.sac import SAC
 from nesht.baselines.batched.td3 import TD3
 from nesht.baselines.batched.trpo import TRPO
@@ -28,11 +28,11 @@ def views(learner: Learner | TRPO, run: int) -> Named:
             yield f"{head}_net.weight", layers[-2].detach()[run].T
             yield f"{head}_net.bias", layers[-1].detach()[run, 0]
         return
-    yield from actor_views(learner, learner.actor, run, "actor")
+    yield from actor_views(learner, learner.actor.layers(), run, "actor")
     if isinstance(learner, TD3):
-        yield from actor_views(learner, learner.actor_target, run, "actor_target")
-    for name, layers in (("critic", learner.critic), ("critic_target", learner.critic_target)):
-        yield from critic_views(learner, layers, run, name)
+        yield from actor_views(learner, learner.actor_target.layers(), run, "actor_target")
+    for name, networks in (("critic", learner.critic), ("critic_target", learner.critic_target)):
+        yield from critic_views(learner, networks.layers(), run, name)
     if isinstance(learner, ANFSAC):
         yield "actor.latent_pi.0.mask", learner.actor_mask[run].T
         for name in ("critic", "critic_target"):

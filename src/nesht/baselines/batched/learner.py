@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from nesht.baselines.batched.draws import Draws
-from nesht.baselines.batched.networks import Improver, Layers, copy_layers, forward, make_layers
-from nesht.baselines.batched.place import spare
+from nesht.baselines.batched.networks import Improver, Networks, Trail, wide
+from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.replay import Batch
 
 
@@ -23,21 +23,17 @@ class Shape:
     actions: int
 
 
-Losses = tuple[torch.Tensor, torch.Tensor | None]
-"""Of the critics and, where it was improved, of the actor, [runs]."""
-
-
 class Learner(ABC):
     """The networks of all runs, and how they learn.
 
     Critic c of run r is network c * runs + r of the critics. A loss is the sum of the runs' own, so that no run feels
-    another.
+    another. A pull is the derivative of a loss.
 
     Args:
         shape: of the observations and actions.
         settings: of the algorithm.
         seeds: of the runs; the numbers that networks begin with depend on them alone.
-        device: where.
+        place: where.
     """
 
     critics = 2
@@ -51,15 +47,17 @@ class Learner(ABC):
     rewire_every = 0
     """Updates between two changes of what networks are connected to; 0 is never."""
 
-    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], device: torch.device):
-        self.shape, self.settings, self.runs = shape, settings, len(seeds)
+    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
+        self.shape, self.settings, self.runs, self.place = shape, settings, len(seeds), place
         self.gamma, self.tau = settings["gamma"], settings["tau"]
         self.luck = [torch.Generator().manual_seed(seed) for seed in seeds]
-        hidden = settings["net_arch"]
-        self.actor = make_layers([shape.seen, *hidden, self.outputs * shape.actions], self.luck, device)
-        self.critic = make_layers([shape.seen + shape.actions, *hidden, 1], self.luck * self.critics, device)
-        self.critic_target = copy_layers(self.critic)
-        self.actor_improver, self.critic_improver = (Improver(layers, settings) for layers in (self.actor, self.critic))
+        hidden, many = settings["net_arch"], self.luck * self.critics
+        self.actor = Networks([shape.seen, *hidden, self.outputs * shape.actions], self.luck, place)
+        self.critic = Networks([shape.seen + shape.actions, *hidden, 1], many, place)
+        self.critic_target = self.critic.copied()
+        self.actor_improver = Improver(self.actor, settings)
+        self.critic_improver = Improver(self.critic, settings, self.critic_target)
+        self._errors = torch.empty(0)
 
     @abstractmethod
     def explore(self, seen: torch.Tensor, draws: Draws) -> torch.Tensor:
@@ -70,28 +68,51 @@ class Learner(ABC):
         """Return the best actions known, [runs, rows, actions] for observations [runs, rows, seen]."""
 
     @abstractmethod
-    def update(self, batch: Batch, draws: Draws, policy: bool) -> Losses:
+    def update(self, batch: Batch, draws: Draws, policy: bool) -> None:
         """Learn from a batch; the actor only where `policy` says so."""
+
+    @abstractmethod
+    def actor_losses(self) -> torch.Tensor | None:
+        """Return the actors' losses in the last update, [runs], if they learnt."""
+
+    def critic_losses(self) -> torch.Tensor:
+        """Return the critics' losses in the last update, [runs]."""
+        return self.critic_weight * self._errors.view(self.critics, self.runs, -1).square().mean(2).sum(0)
 
     def rewire(self, draws: Draws) -> None:  # noqa: B027
         """Change what the networks are connected to; those of most learners stay as they are."""
 
-    def values(self, critic: Layers, seen: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """Return what critics think, [critics, runs, rows]; `critic` may be the first ones of all runs alone."""
-        count, width = len(critic[0]) // self.runs, seen.shape[2] + action.shape[2]
-        wide = torch.cat([seen, action, action.new_zeros(*action.shape[:2], spare(width))], 2)
-        if count > 1:
-            wide = wide.repeat(count, 1, 1)
-        return forward(critic, wide[..., :width]).view(count, self.runs, -1)
+    def act(self, actor: Networks, seen: torch.Tensor) -> Trail:
+        """Return the trail from observations [runs, rows, seen] to what actors put out."""
+        return actor.forward(self._join(seen, seen, 0, self.runs))
 
-    def improve_critics(self, batch: Batch, future: torch.Tensor) -> torch.Tensor:
-        """Let the critics learn what a batch was worth, given what the future is worth; returns their losses."""
-        target = batch.reward + (1 - batch.over) * self.gamma * future
-        errors = self.values(self.critic, batch.seen, batch.action) - target
-        losses = errors.square().mean(2).sum(0)
-        self.critic_improver.step(self.critic_weight * losses.sum())
-        return self.critic_weight * losses.detach()
+    def judge(self, critic: Networks, seen: torch.Tensor, action: torch.Tensor, critics: int) -> Trail:
+        """Return the trail from observations and actions to what the first critics of every run say."""
+        return critic.forward(self._join(seen, action, self.shape.actions, critics * self.runs))
 
-    def follow(self, targets: Layers, layers: Layers) -> None:
-        """Let targets come nearer to their networks."""
-        torch._foreach_lerp_(targets, [layer.detach() for layer in layers], self.tau)
+    def _join(self, seen: torch.Tensor, action: torch.Tensor, actions: int, networks: int) -> torch.Tensor:
+        out = seen.new_empty((networks, seen.shape[1], wide(seen.shape[2] + actions)))
+        self.place.launch(self.place.kernels.join, out.shape, seen, action, actions, out)
+        return out
+
+    def improve_critics(
+        self, batch: Batch, future: torch.Tensor, weight: torch.Tensor, density: torch.Tensor, tau: float
+    ) -> None:
+        """Let the critics learn what a batch was worth, given what their targets say about the time after it.
+
+        The entropy of what is done then counts with a weight [runs]; `density` [runs, rows] are the logarithms of the
+        actions' densities.
+        """
+        trail = self.judge(self.critic, batch.seen, batch.action, self.critics)
+        said, rows = trail[-1], batch.reward.shape
+        self._errors, pull = (torch.empty_like(said) for _ in range(2))
+        scale = 2 * self.critic_weight / rows[1]
+        given = (weight, density, batch.reward, batch.over, self.critics, self.gamma, scale)
+        self.place.launch(self.place.kernels.judge, rows, said, future, *given, self._errors, pull)
+        self.critic.find_gradient(trail, pull)
+        self.critic_improver.step(tau)
+
+    def pull_on_actions(self, trail: Trail, pull: torch.Tensor) -> torch.Tensor:
+        """Return how a pull on what critics say pulls on actions, [networks, rows, actions]."""
+        first = self.shape.seen
+        return self.critic.pull_on_inputs(trail, pull, slice(first, first + self.shape.actions))

@@ -1,81 +1,137 @@
-"""Many networks of one shape as one: every layer is a weight [networks, inputs, outputs] and a bias."""
+"""Many networks of one shape as one, with gradients and steps by hand: a step of a run is few and small kernels.
+
+A layer is one matrix per network: its weights, below them its bias, and zeros up to a multiple of ROW. What goes into
+it is followed by a 1 and by zeros, so that a product of matrices is all of the layer, and another all of its gradient.
+The columns of a hidden layer are as many as the rows of the next; those beyond its outputs are zero and stay so. All
+matrices of all networks lie in one tensor, so that one kernel improves them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
 import torch
 
-Layers = list[torch.Tensor]
-"""Weight [networks, inputs, outputs] and bias [networks, 1, outputs] of the first layer, then of the next, ..."""
+from nesht.baselines.batched.layers import Layers
+from nesht.baselines.batched.place import Place, spare
+
+Trail = list[torch.Tensor]
+"""What went into every layer, [networks, rows, wide inputs], and what came out of the last one."""
 
 
-def make_layers(sizes: Sequence[int], luck: Sequence[torch.Generator], device: torch.device) -> Layers:
-    """Return new networks with layers of these sizes, one per generator, as torch's own linear layers begin."""
-    layers = []
-    for inputs, outputs in pairwise(sizes):
-        for rows in (inputs, 1):
-            numbers = torch.stack([torch.rand(rows, outputs, generator=each) for each in luck])
-            layers.append(((2 * numbers - 1) / math.sqrt(inputs)).to(device).requires_grad_())
-    return layers
+def wide(inputs: int) -> int:
+    """Return how many numbers go into a layer with so many inputs: also a 1, and zeros."""
+    return inputs + 1 + spare(inputs + 1)
 
 
-def orthogonal_layers(
-    sizes: Sequence[int], last: float, luck: Sequence[torch.Generator], device: torch.device
-) -> Layers:
-    """Return new networks as policies of stable-baselines3 begin: orthogonal weights, the last ones so large."""
-    layers = []
-    for i, (inputs, outputs) in enumerate(pairwise(sizes)):
-        size = last if i == len(sizes) - 2 else math.sqrt(2)
-        weights = [torch.nn.init.orthogonal_(torch.empty(outputs, inputs), size, generator=each).T for each in luck]
-        layers.append(torch.stack(weights).to(device).requires_grad_())
-        layers.append(torch.zeros(len(luck), 1, outputs, device=device).requires_grad_())
-    return layers
+class Numbers:
+    """Numbers that are learnt, in one row, and room for the gradient of a loss.
+
+    Args:
+        numbers: at the beginning.
+        place: where.
+    """
+
+    def __init__(self, numbers: torch.Tensor, place: Place):
+        self.numbers, self.gradient, self.place = numbers, torch.zeros_like(numbers), place
 
 
-def forward(
-    layers: Layers, x: torch.Tensor, between: Callable[[torch.Tensor], torch.Tensor] = torch.relu_
-) -> torch.Tensor:
-    """Return the outputs [networks, rows, outputs] for inputs [networks, rows, inputs], with ReLU or other between."""
-    for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
-        x = between(torch.baddbmm(bias, x, weight))
-    return torch.baddbmm(layers[-1], x, layers[-2])
+class Networks(Numbers):
+    """Networks with ReLU between their layers.
 
+    Args:
+        sizes: of the layers, from the inputs to the outputs.
+        luck: one per network; they begin as torch's own linear layers do.
+        place: where.
+    """
 
-def copy_layers(layers: Layers) -> Layers:
-    """Return networks with the same numbers that nothing is learnt about: targets."""
-    return [layer.detach().clone() for layer in layers]
+    def __init__(self, sizes: Sequence[int], luck: Sequence[torch.Generator], place: Place):
+        self._sizes = tuple(sizes)
+        columns = [*map(wide, sizes[:-1]), sizes[-1]]
+        self._shapes = [(len(luck), *shape) for shape in pairwise(columns)]
+        super().__init__(torch.zeros(sum(map(math.prod, self._shapes)), device=place.device), place)
+        self.weights, self._gradients = self._matrices(self.numbers), self._matrices(self.gradient)
+        for i, part in enumerate(self.layers()):
+            numbers = torch.stack([torch.rand(part.shape[1:], generator=each) for each in luck])
+            part.copy_((2 * numbers - 1) / math.sqrt(sizes[i // 2]))
+
+    def copied(self) -> Networks:
+        """Return networks with the same numbers."""
+        other = copy(self)
+        other.numbers, other.gradient = self.numbers.clone(), torch.zeros_like(self.gradient)
+        other.weights, other._gradients = other._matrices(other.numbers), other._matrices(other.gradient)
+        return other
+
+    def layers(self, numbers: torch.Tensor | None = None) -> Layers:
+        """Return views of weights and biases, or of other numbers in their place, like moments."""
+        matrices = self.weights if numbers is None else self._matrices(numbers)
+        return [
+            part
+            for matrix, (inputs, outputs) in zip(matrices, pairwise(self._sizes), strict=True)
+            for part in (matrix[:, :inputs, :outputs], matrix[:, inputs : inputs + 1, :outputs])
+        ]
+
+    def _matrices(self, numbers: torch.Tensor) -> list[torch.Tensor]:
+        parts = numbers.split([math.prod(shape) for shape in self._shapes])
+        return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+    def forward(self, x: torch.Tensor) -> Trail:
+        """Return the trail of wide inputs [networks, rows, wide]; they may be those of the first networks alone."""
+        trail = [x]
+        for weight, width in zip(self.weights, self._sizes[1:], strict=True):
+            trail.append(torch.bmm(trail[-1], weight[: len(x)]))
+            if weight is not self.weights[-1]:
+                self.place.launch(self.place.kernels.rectify, trail[-1].shape, trail[-1], width)
+        return trail
+
+    def find_gradient(self, trail: Trail, pull: torch.Tensor) -> None:
+        """Find the gradient of what pulls so on the outputs that a trail leads to."""
+        for i, each in self._pulls(trail, pull):
+            torch.bmm(trail[i].transpose(1, 2), each, out=self._gradients[i])
+
+    def pull_on_inputs(self, trail: Trail, pull: torch.Tensor, inputs: slice) -> torch.Tensor:
+        """Return how a pull on the outputs that a trail leads to pulls on some inputs, [networks, rows, inputs]."""
+        *_, (_, last) = self._pulls(trail, pull)
+        return torch.bmm(last, self.weights[0][: len(pull), inputs].transpose(1, 2))
+
+    def _pulls(self, trail: Trail, pull: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield the pull on what comes out of every layer, from the last one to the first."""
+        for i in reversed(range(len(self.weights))):
+            yield i, pull
+            if i:
+                pull = torch.bmm(pull, self.weights[i][: len(pull)].transpose(1, 2))
+                self.place.launch(self.place.kernels.gate, pull.shape, trail[i], pull, self._sizes[i])
 
 
 class Improver:
-    """Adam on all networks: they do not share numbers, so it does to each what it would do to it alone.
+    """Adam on the numbers of all runs, which do not share any: it does to each what it would do to it alone.
 
     Args:
-        layers: the networks.
+        what: is improved.
         settings: of the algorithm.
+        target: numbers that follow.
     """
 
-    mask: torch.Tensor | None = None
-    """1 where a weight of the first layer exists, 0 elsewhere."""
+    BETAS, EPSILON = (0.9, 0.999), 1e-8
 
-    def __init__(self, layers: Layers, settings: dict[str, Any]):
-        fast = {"fused": True, "capturable": True} if layers[0].is_cuda else {}
-        self.layers, rate = layers, settings["learning_rate"]
-        self.adam = torch.optim.Adam(layers, lr=rate, weight_decay=settings.get("weight_decay", 0), **fast)
-        self.adam._warned_capturable_if_run_uncaptured = True  # the first steps are not recorded, on purpose
+    def __init__(self, what: Numbers, settings: dict[str, Any], target: Numbers | None = None):
+        self._what, self._place, self._target = what, what.place, target or what
+        self._rate, self._decay = settings["learning_rate"], settings.get("weight_decay", 0.0)
+        self.moments = [torch.zeros_like(what.numbers) for _ in self.BETAS]
+        self._betas = torch.tensor(self.BETAS, dtype=torch.float64, device=what.place.device)
+        self._powers = torch.ones_like(self._betas)
+        self.mask: torch.Tensor | None = None
+        """0 at those of the first numbers that do not exist, 1 elsewhere."""
 
-    def step(self, loss: torch.Tensor) -> None:
-        """Step down a loss, the sum of every network's own."""
-        for layer, gradient in zip(self.layers, torch.autograd.grad(loss, self.layers), strict=True):
-            layer.grad = gradient
-        if self.mask is not None and self.layers[0].grad is not None:
-            self.layers[0].grad *= self.mask  # what does not exist has no gradient, and so no moments
-        self.adam.step()
-        self.adam.zero_grad()
-
-    def moments(self, layer: torch.Tensor) -> list[torch.Tensor]:
-        """Return the moments of a layer, once there are any."""
-        return [self.adam.state[layer][name] for name in ("exp_avg", "exp_avg_sq") if layer in self.adam.state]
+    def step(self, tau: float = 0.0) -> None:
+        """Step down the gradient; the target then comes nearer by a share `tau` of its distance."""
+        self._powers *= self._betas
+        mask, what = self.mask, self._what
+        masked = (what.gradient, 0) if mask is None else (mask.view(-1), mask.numel())
+        arrays = (what.numbers, what.gradient, *self.moments, self._target.numbers, *masked, self._powers)
+        settings = (*self.BETAS, self.EPSILON, self._rate, self._decay, tau)
+        self._place.launch(self._place.kernels.adam, len(what.numbers), *arrays, *settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -28,13 +29,14 @@ class Place:
 
     def __init__(self, device: str, graphs: bool = True, rough: bool = True):
         from nesht.engines.fused.kernel.draws import build_draws
+        from nesht.engines.fused.kernel.learner import build_learner
 
         self._wp, self.device, self.on_gpu = warp(), torch.device(device), device == "cuda"
         self.graphs, self._rough = graphs and self.on_gpu, rough
         self.stream = torch.cuda.Stream() if self.on_gpu else None
         self._where = {"stream": self._wp.stream_from_torch(self.stream)} if self.on_gpu else {"device": "cpu"}
         with compiling:
-            self.kernels = build_draws(self.on_gpu)
+            self.kernels = SimpleNamespace(**vars(build_draws(self.on_gpu)), **vars(build_learner()))
             for kernel in vars(self.kernels).values():
                 load(kernel, device)
 
@@ -52,10 +54,10 @@ class Place:
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
 
-    def launch(self, kernel: Any, rows: int, *inputs: Any) -> None:
-        """Launch a kernel over rows; its inputs are tensors and numbers."""
+    def launch(self, kernel: Any, size: int | tuple[int, ...], *inputs: Any) -> None:
+        """Launch a kernel with so many threads; its inputs are tensors and numbers."""
         given = [self._wp.from_torch(each) if isinstance(each, torch.Tensor) else each for each in inputs]
-        self._wp.launch(kernel, rows, inputs=given, record_tape=False, **self._where)
+        self._wp.launch(kernel, size, inputs=given, record_tape=False, **self._where)
 
     def record(self, function: Callable[[], None]) -> Callable[[], None]:
         """Return what does the same as a function: on CUDA, after some calls, as a graph of all that it launches."""

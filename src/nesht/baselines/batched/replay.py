@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from nesht.baselines.batched.draws import Draws, Eyes
+from nesht.baselines.batched.place import Place
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,11 @@ class Replay:
         draws: choose batches; they also count the steps.
         actions: how many numbers an action has.
         size: how many transitions of a run are kept.
+        place: where.
     """
 
-    def __init__(self, eyes: Eyes, draws: Draws, actions: int, size: int):
+    def __init__(self, eyes: Eyes, draws: Draws, actions: int, size: int, place: Place):
+        self._place = place
         self._eyes, self._draws, self.size, self._runs = eyes, draws, size, len(draws.seeds)
         self._parts = (eyes.real, eyes.real, actions, 1, 1)
         """How many numbers there are of what was seen, seen next, done, earned, and of whether it was over."""
@@ -55,10 +58,9 @@ class Replay:
         moment: torch.Tensor,
     ) -> None:
         """Write down the transition of every run, in place of the oldest; observations are the real features."""
-        place = (self._draws.step % self.size).long()
-        numbers = torch.cat([seen, after, action, reward[:, None], over[:, None]], 1)
-        self.numbers.index_copy_(1, place, numbers[:, None])
-        self.moments.index_copy_(1, place, moment[:, None])
+        given = (self._draws.step, seen, after, action, reward, over, moment)
+        size = (self._runs, self.numbers.shape[2])
+        self._place.launch(self._place.kernels.remember, size, *given, self.numbers, self.moments)
 
     def sample(self, count: int) -> Batch:
         """Return a batch of every run, drawn with replacement."""

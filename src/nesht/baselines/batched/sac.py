@@ -9,14 +9,10 @@ from typing import Any
 import torch
 
 from nesht.baselines.batched.draws import Draws, Purpose
-from nesht.baselines.batched.learner import Learner, Losses, Shape
-from nesht.baselines.batched.networks import Improver, forward
+from nesht.baselines.batched.learner import Learner, Shape
+from nesht.baselines.batched.networks import Improver, Numbers
+from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.replay import Batch
-
-LOG_STD = (-20.0, 2.0)
-"""Bounds of the logarithm of an action's standard deviation."""
-EPSILON = 1e-6
-"""Keeps the logarithm of a squashed action's density finite."""
 
 
 class SAC(Learner):
@@ -25,50 +21,56 @@ class SAC(Learner):
     outputs = 2
     critic_weight = 0.5
 
-    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], device: torch.device):
-        super().__init__(shape, settings, seeds, device)
+    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
+        super().__init__(shape, settings, seeds, place)
         weight = settings.get("ent_coef", "auto")
         learnt = isinstance(weight, str)
         start = float(weight.partition("_")[2] or 1.0) if learnt else float(weight)
-        self.log_weight = torch.full((self.runs, 1), start, device=device).log()
-        """The logarithm of the entropy's weight."""
-        self.weight_improver: Improver | None = None
-        if learnt:
-            only_rate = {"learning_rate": settings["learning_rate"]}
-            self.weight_improver = Improver([self.log_weight.requires_grad_()], only_rate)
+        self.log_weight = Numbers(torch.full((self.runs,), math.log(start), device=place.device), place)
+        """The logarithm of the entropy's weight, of every run."""
+        only_rate = {"learning_rate": settings["learning_rate"]}
+        self.weight_improver = Improver(self.log_weight, only_rate) if learnt else None
+        self._last: tuple[torch.Tensor, ...] = ()
 
     def explore(self, seen: torch.Tensor, draws: Draws) -> torch.Tensor:
         """See `Learner.explore`."""
-        with torch.no_grad():
-            normal = draws.normal(Purpose.EXPLORATION, 1, self.shape.actions)
-            return self.act(seen[:, None], normal)[0][:, 0]
+        normal = draws.normal(Purpose.EXPLORATION, 1, self.shape.actions)
+        return self._draw(self.act(self.actor, seen[:, None])[-1], normal)[0][:, 0]
 
     def best(self, seen: torch.Tensor) -> torch.Tensor:
         """See `Learner.best`."""
-        with torch.no_grad():
-            return forward(self.actor, seen)[..., : self.shape.actions].tanh()
+        return self.act(self.actor, seen)[-1][..., : self.shape.actions].tanh()
 
-    def act(self, seen: torch.Tensor, normal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _draw(self, raw: torch.Tensor, normal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return actions [runs, rows, actions] made of normal numbers, and the logarithms of their densities."""
-        mean, log_std = forward(self.actor, seen).split(self.shape.actions, 2)
-        log_std = log_std.clamp(*LOG_STD)
-        action = (mean + log_std.exp() * normal).tanh()
-        density = -0.5 * normal.square() - log_std - 0.5 * math.log(2 * math.pi)
-        return action, (density - (1 - action.square() + EPSILON).log()).sum(2)
+        action, density = torch.empty_like(normal), normal.new_empty(normal.shape[:2])
+        self.place.launch(self.place.kernels.draw_actions, density.shape, raw, normal, action, density)
+        return action, density
 
-    def update(self, batch: Batch, draws: Draws, policy: bool) -> Losses:
+    def update(self, batch: Batch, draws: Draws, policy: bool) -> None:
         """See `Learner.update`."""
-        shape = batch.action.shape[1:]
-        action, density = self.act(batch.seen, draws.normal(Purpose.ACTION_NOW, *shape))
-        weight = self.log_weight.detach().exp()
+        rows = batch.action.shape[1]
+        both = self.act(self.actor, torch.cat([batch.seen, batch.after], 1))
+        trail = [each[:, :rows] for each in both]
+        normals = [draws.normal(each, rows, self.shape.actions) for each in (Purpose.ACTION_NOW, Purpose.ACTION_NEXT)]
+        action, density = self._draw(trail[-1], normals[0])
+        weight = self.log_weight.numbers.exp()
         if self.weight_improver is not None:
-            surplus = (density.detach() - self.shape.actions).mean(1, keepdim=True)
-            self.weight_improver.step(-(self.log_weight * surplus).sum())
-        with torch.no_grad():
-            next_action, next_density = self.act(batch.after, draws.normal(Purpose.ACTION_NEXT, *shape))
-            worst = self.values(self.critic_target, batch.after, next_action).amin(0)
-        loss = self.improve_critics(batch, worst - weight * next_density)
-        losses = (weight * density - self.values(self.critic, batch.seen, action).amin(0)).mean(1)
-        self.actor_improver.step(losses.sum())
-        self.follow(self.critic_target, self.critic)
-        return loss, losses.detach()
+            torch.sub(self.shape.actions, density.mean(1), out=self.log_weight.gradient)
+            self.weight_improver.step()
+        next_action, next_density = self._draw(both[-1][:, rows:], normals[1])
+        future = self.judge(self.critic_target, batch.after, next_action, self.critics)[-1]
+        self.improve_critics(batch, future, weight, next_density, self.tau)
+        judged = self.judge(self.critic, batch.seen, action, self.critics)
+        self._last, choice = (weight, density, judged[-1]), torch.empty_like(judged[-1])
+        self.place.launch(self.place.kernels.choose, density.shape, judged[-1], self.critics, choice)
+        on_action, pull = self.pull_on_actions(judged, choice), torch.empty_like(trail[-1])
+        given = (normals[0], action, weight, self.critics, on_action)
+        self.place.launch(self.place.kernels.pull_on_drawn, density.shape, trail[-1], *given, pull)
+        self.actor.find_gradient(trail, pull)
+        self.actor_improver.step()
+
+    def actor_losses(self) -> torch.Tensor | None:
+        """See `Learner.actor_losses`."""
+        weight, density, said = self._last
+        return (weight[:, None] * density - said.view(self.critics, self.runs, -1).amin(0)).mean(1)

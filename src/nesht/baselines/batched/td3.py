@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from nesht.baselines.batched.draws import Draws, Purpose
-from nesht.baselines.batched.learner import Learner, Losses, Shape
-from nesht.baselines.batched.networks import copy_layers, forward
+from nesht.baselines.batched.learner import Learner, Shape
+from nesht.baselines.batched.networks import Improver
+from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.replay import Batch
 
 
@@ -20,9 +21,15 @@ class TD3(Learner):
     target_noise, target_clip = 0.2, 0.5
     """The noise on the target's actions, and its bound."""
 
-    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], device: torch.device):
-        super().__init__(shape, settings, seeds, device)
-        self.actor_target = copy_layers(self.actor)
+    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
+        super().__init__(shape, settings, seeds, place)
+        self.actor_target = self.actor.copied()
+        self.actor_improver = Improver(self.actor, settings, self.actor_target)
+        rows = (self.runs, settings["batch_size"])
+        self._no_weight, self._no_density = (torch.zeros(size, device=place.device) for size in (rows[:1], rows))
+        self._up = torch.full((*rows, 1), -1 / rows[1], device=place.device)
+        """The pull of a critic on the actor."""
+        self._said: torch.Tensor | None = None
 
     def explore(self, seen: torch.Tensor, draws: Draws) -> torch.Tensor:
         """See `Learner.explore`; the noise on actions is added by others."""
@@ -30,26 +37,35 @@ class TD3(Learner):
 
     def best(self, seen: torch.Tensor) -> torch.Tensor:
         """See `Learner.best`."""
-        with torch.no_grad():
-            return forward(self.actor, seen).tanh()
+        return self._squash(self.act(self.actor, seen)[-1])
 
-    def update(self, batch: Batch, draws: Draws, policy: bool) -> Losses:
+    def _squash(self, raw: torch.Tensor, noise: torch.Tensor | None = None) -> torch.Tensor:
+        action = torch.empty_like(raw)
+        scale = self.target_noise if noise is not None else 0.0
+        given = (raw if noise is None else noise, scale, self.target_clip)
+        self.place.launch(self.place.kernels.squash, raw.shape, raw, *given, action)
+        return action
+
+    def update(self, batch: Batch, draws: Draws, policy: bool) -> None:
         """See `Learner.update`."""
-        with torch.no_grad():
-            action = forward(self.actor_target, batch.after).tanh()
-            if self.target_clip:
-                noise = self.target_noise * draws.normal(Purpose.ACTION_NEXT, *action.shape[1:])
-                action = (action + noise.clamp(-self.target_clip, self.target_clip)).clamp(-1, 1)
-            future = self.values(self.critic_target, batch.after, action).amin(0)
-        loss = self.improve_critics(batch, future)
+        raw = self.act(self.actor_target, batch.after)[-1]
+        noise = draws.normal(Purpose.ACTION_NEXT, *raw.shape[1:]) if self.target_noise else None
+        future = self.judge(self.critic_target, batch.after, self._squash(raw, noise), self.critics)[-1]
+        tau, self._said = self.tau if policy else 0.0, None
+        self.improve_critics(batch, future, self._no_weight, self._no_density, tau)
         if not policy:
-            return loss, None
-        first = [layer[: self.runs] for layer in self.critic]
-        losses = -self.values(first, batch.seen, forward(self.actor, batch.seen).tanh())[0].mean(1)
-        self.actor_improver.step(losses.sum())
-        self.follow(self.critic_target, self.critic)
-        self.follow(self.actor_target, self.actor)
-        return loss, losses.detach()
+            return
+        trail = self.act(self.actor, batch.seen)
+        action = self._squash(trail[-1])
+        judged = self.judge(self.critic, batch.seen, action, 1)
+        pull, self._said = self.pull_on_actions(judged, self._up), judged[-1]
+        self.place.launch(self.place.kernels.pull_on_squashed, pull.shape, action, pull)
+        self.actor.find_gradient(trail, pull)
+        self.actor_improver.step(tau)
+
+    def actor_losses(self) -> torch.Tensor | None:
+        """See `Learner.actor_losses`."""
+        return None if self._said is None else -self._said.mean((1, 2))
 
 
 class DDPG(TD3):

@@ -60,12 +60,12 @@ class Training:
     """
 
     def __init__(self, algorithm: str, settings: dict[str, Any], task: Task, seeds: Sequence[int], place: Place):
-        self._settings, runs, device = settings, len(seeds), place.device
+        self._settings, self._place, runs, device = settings, place, len(seeds), place.device
         self.env, self.draws = make_env(task, runs, place, masked=True), Draws(place, seeds)
         self._scale = scaler(self.env, device)
         self.eyes = Eyes(place, task.n_real, len(task.feature_names) - task.n_real)
-        self.learner = LEARNERS[algorithm](Shape(self.eyes.all, task.outputs), settings, seeds, device)
-        self.replay = Replay(self.eyes, self.draws, task.outputs, settings["buffer_size"])
+        self.learner = LEARNERS[algorithm](Shape(self.eyes.all, task.outputs), settings, seeds, place)
+        self.replay = Replay(self.eyes, self.draws, task.outputs, settings["buffer_size"], place)
         self.real = torch.as_tensor(self.env.reset(seed=list(seeds))[0]).clone()
         """The real features that every run sees now."""
         self.moment = torch.zeros((runs, 2), dtype=torch.int32, device=device)
@@ -101,14 +101,11 @@ class Training:
         if update:
             self.learner.update(self.replay.sample(self._settings["batch_size"]), self.draws, policy)
         seen, reward, terminated, truncated, infos = self.env.step_wait()
-        over, last = torch.as_tensor(terminated), finite(infos["final_obs"])
-        self.replay.add(self.real, last, action, finite(reward), over, self.moment)
-        ended = over | torch.as_tensor(truncated)
-        self.real.copy_(torch.as_tensor(seen))
-        self.moment[:, 0] += ended
-        self.moment[:, 1].add_(1).masked_fill_(ended, 0)
-        self.diverged += torch.as_tensor(infos["diverged"])
-        self.draws.step += 1
+        shown = (seen, terminated, truncated, infos["diverged"], infos["final_obs"], reward)
+        seen, over, timed_out, blown_up, last, reward = map(torch.as_tensor, shown)
+        self.replay.add(self.real, last, action, reward, over, self.moment)
+        now = (self.draws.step, self.real, self.moment, self.diverged)
+        self._place.launch(self._place.kernels.move_on, self.real.shape, seen, over, timed_out, blown_up, *now)
 
     def _action(self, random: bool) -> torch.Tensor:
         """Return actions in [-1, 1], [runs, actions]."""

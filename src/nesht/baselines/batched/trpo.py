@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from nesht.baselines.batched.draws import Draws, Purpose
+from nesht.baselines.batched.layers import Layers, forward, orthogonal_layers
 from nesht.baselines.batched.learner import Shape
-from nesht.baselines.batched.networks import Layers, forward, orthogonal_layers
 from nesht.baselines.batched.running import RunningScale
 
 TARGET_KL = 0.01
@@ -61,7 +61,7 @@ class TRPO:
 
     def mean(self, seen: torch.Tensor) -> torch.Tensor:
         """Return the means of actions, [runs, rows, actions], for scaled observations."""
-        return forward(self.actor, seen, torch.tanh)
+        return forward(self.actor, seen)
 
     def best(self, seen: torch.Tensor) -> torch.Tensor:
         """Return the best actions known in [-1, 1], [runs, rows, actions], for observations [runs, rows, seen]."""
@@ -70,7 +70,7 @@ class TRPO:
 
     def values(self, seen: torch.Tensor) -> torch.Tensor:
         """Return what scaled observations are worth, [runs, rows]."""
-        return forward(self.critic, seen, torch.tanh)[..., 0]
+        return forward(self.critic, seen)[..., 0]
 
     def densities(self, mean: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """Return the logarithms of the densities of actions, [runs, rows]."""

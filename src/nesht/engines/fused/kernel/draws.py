@@ -65,20 +65,23 @@ def build_draws(fast_math: bool) -> SimpleNamespace:
             if 4 * block + m < out.shape[1]:
                 out[run, 4 * block + m] = wp.int64((wp.uint64(w[m]) * count) >> wp.uint64(32))
 
-    @wp.kernel(name=f"distractors_{fast_math}", module="unique", enable_backward=False, module_options=options)
-    def distractors(
+    @wp.kernel(name=f"observe_{fast_math}", module="unique", enable_backward=False, module_options=options)
+    def observe(
         seed: wp.array(dtype=int),
         rows_per_seed: int,
         moment: wp.array2d(dtype=int),
         later: int,
-        real: int,
+        seen: wp.array2d(dtype=float),
         out: wp.array2d(dtype=float),
     ):
-        """Write what `FusedVectorEnv` shows after the real features, `later` than a moment (an episode, a time)."""
+        """Write what `FusedVectorEnv` shows, `later` than a moment (an episode, a time): real features, distractors."""
         i = wp.tid()
+        real = seen.shape[1]
         blocks = (out.shape[1] - real + 3) // 4
         row = i // blocks
         block = i % blocks
+        for j in range(block, real, blocks):
+            out[row, j] = seen[row, j]
         key = Key()
         key.seed = wp.uint32(seed[row // rows_per_seed])
         key.generation = wp.uint32(moment[row, 0])
@@ -89,4 +92,4 @@ def build_draws(fast_math: bool) -> SimpleNamespace:
             if real + 4 * block + m < out.shape[1]:
                 out[row, real + 4 * block + m] = z[m]
 
-    return SimpleNamespace(normals=draw_normals, uniforms=draw_uniforms, places=draw_places, distractors=distractors)
+    return SimpleNamespace(normals=draw_normals, uniforms=draw_uniforms, places=draw_places, observe=observe)
