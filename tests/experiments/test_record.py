@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 
 
-@pytest.mark.parametrize("name", ["table1", "clean", "heatmap", "limits", "prune-once"])
+@pytest.mark.parametrize("name", ["table1", "clean", "heatmap", "limits", "prune-once", "ablation"])
 def test_every_run_of_an_experiment_is_there_with_the_settings_of_today(name: str) -> None:
     experiment = EXPERIMENTS[name]
     cells = [cell for cell in experiment.cells(Options()) if cell.labels["method"] in METHODS]
