@@ -13,6 +13,7 @@ from nesht.baselines import many
 from nesht.baselines.batched.exchange import views
 from nesht.baselines.batched.onpolicy import OnPolicyTraining
 from nesht.baselines.batched.place import Place
+from nesht.baselines.batched.sac import SAC
 from nesht.baselines.batched.training import Training
 from nesht.baselines.run import BaselineConfig
 from nesht.baselines.settings import changed
@@ -28,10 +29,10 @@ SMALL = ["learning_starts=20", "batch_size=32", "net_arch=[64,32]", "buffer_size
 TASK = Task("Hopper-v4", Distractors(5), RewardMask(0.5), 25)
 
 
-def trained(place: Place, steps: int, name: str) -> Training:
+def trained(place: Place, steps: int, name: str, task: Task = TASK) -> Training:
     more = ["topology_every=20"] if name == "anf-sac" else []
     with place.work():
-        training = Training(name, changed(name, [*SMALL, *more]), TASK, [5, 9, 2], place)
+        training = Training(name, changed(name, [*SMALL, *more]), task, [5, 9, 2], place)
         for _ in range(steps):
             training.step()
         torch.cuda.synchronize()
@@ -39,13 +40,19 @@ def trained(place: Place, steps: int, name: str) -> Training:
 
 
 def state(training: Training) -> dict[str, torch.Tensor]:
-    networks = {f"{run} {name}": view for run in range(3) for name, view in views(training.learner, run)}
-    return {**networks, "lived": training.replay.numbers, "moments": training.replay.moments}
+    learner = training.learner
+    numbers = {f"{run} {name}": view for run in range(3) for name, view in views(learner, run)}
+    for name, improver in (("actor", learner.actor_improver), ("critic", learner.critic_improver)):
+        numbers |= {f"{name}'s moment {i}": moment for i, moment in enumerate(improver.moments)}
+    if isinstance(learner, SAC):
+        numbers["weight of the entropy"] = learner.log_weight.numbers
+    return {**numbers, "lived": training.replay.numbers, "moments": training.replay.moments}
 
 
+@pytest.mark.parametrize("task", [TASK, Task("Hopper-v4", max_episode_steps=25)], ids=["noisy", "clean"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_graph_does_what_is_written(name: str) -> None:
-    played, written = (state(trained(Place("cuda", graphs), 100, name)) for graphs in (True, False))
+def test_a_graph_does_what_is_written(name: str, task: Task) -> None:
+    played, written = (state(trained(Place("cuda", graphs), 100, name, task)) for graphs in (True, False))
     for title, numbers in written.items():
         torch.testing.assert_close(
             played[title], numbers, rtol=1e-3, atol=1e-4, msg=lambda text, t=title: f"{t}: {text}"

@@ -141,6 +141,7 @@ def assert_same(learner: Learner, models: list[Any], moments_of: list[str]) -> N
         ("ddpg", {}),
         ("sac", {}),
         ("sac", {"ent_coef": 0.3}),
+        ("sac", {"ent_coef": 0.0}),
         ("sac", {"ent_coef": "auto_0.1"}),
         ("anf-sac", {}),
     ],

@@ -1,4 +1,4 @@
-"""Many networks of one shape as lists of layers, through which torch finds gradients: those of TRPO."""
+"""Many networks of one shape as lists of layers; through those of TRPO, torch finds gradients."""
 
 from __future__ import annotations
 

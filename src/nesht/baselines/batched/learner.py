@@ -46,16 +46,16 @@ class Learner(ABC):
     """Updates of the critics per update of the actor."""
     rewire_every = 0
     """Updates between two changes of what networks are connected to; 0 is never."""
+    actor_improver: Improver
 
     def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
-        self.shape, self.settings, self.runs, self.place = shape, settings, len(seeds), place
+        self.shape, self.runs, self.place = shape, len(seeds), place
         self.gamma, self.tau = settings["gamma"], settings["tau"]
         self.luck = [torch.Generator().manual_seed(seed) for seed in seeds]
         hidden, many = settings["net_arch"], self.luck * self.critics
         self.actor = Networks([shape.seen, *hidden, self.outputs * shape.actions], self.luck, place)
         self.critic = Networks([shape.seen + shape.actions, *hidden, 1], many, place)
         self.critic_target = self.critic.copied()
-        self.actor_improver = Improver(self.actor, settings)
         self.critic_improver = Improver(self.critic, settings, self.critic_target)
         self._errors = torch.empty(0)
 
@@ -73,27 +73,29 @@ class Learner(ABC):
 
     @abstractmethod
     def actor_losses(self) -> torch.Tensor | None:
-        """Return the actors' losses in the last update, [runs], if they learnt."""
+        """Return the actors' losses in the last update that was not played from a graph, [runs], if they learnt."""
 
     def critic_losses(self) -> torch.Tensor:
-        """Return the critics' losses in the last update, [runs]."""
+        """Return the critics' losses in the last update that was not played from a graph, [runs]."""
         return self.critic_weight * self._errors.view(self.critics, self.runs, -1).square().mean(2).sum(0)
 
     def rewire(self, draws: Draws) -> None:  # noqa: B027
         """Change what the networks are connected to; those of most learners stay as they are."""
 
-    def act(self, actor: Networks, seen: torch.Tensor) -> Trail:
-        """Return the trail from observations [runs, rows, seen] to what actors put out."""
-        return actor.forward(self._join(seen, seen, 0, self.runs))
+    def act(self, actor: Networks, *seen: torch.Tensor) -> Trail:
+        """Return the trail from observations, each [runs, rows, seen], to what actors put out for all of them."""
+        rows = [each.shape[1] for each in seen]
+        out = seen[0].new_empty((self.runs, sum(rows), wide(self.shape.seen)))
+        for each, part in zip(seen, out.split(rows, 1), strict=True):
+            self.place.launch(self.place.kernels.join, part.shape, each, each, 0, part)
+        return actor.forward(out)
 
     def judge(self, critic: Networks, seen: torch.Tensor, action: torch.Tensor, critics: int) -> Trail:
         """Return the trail from observations and actions to what the first critics of every run say."""
-        return critic.forward(self._join(seen, action, self.shape.actions, critics * self.runs))
-
-    def _join(self, seen: torch.Tensor, action: torch.Tensor, actions: int, networks: int) -> torch.Tensor:
-        out = seen.new_empty((networks, seen.shape[1], wide(seen.shape[2] + actions)))
-        self.place.launch(self.place.kernels.join, out.shape, seen, action, actions, out)
-        return out
+        count = self.shape.actions
+        out = seen.new_empty((critics * self.runs, seen.shape[1], wide(self.shape.seen + count)))
+        self.place.launch(self.place.kernels.join, out.shape, seen, action, count, out)
+        return critic.forward(out)
 
     def improve_critics(
         self, batch: Batch, future: torch.Tensor, weight: torch.Tensor, density: torch.Tensor, tau: float

@@ -60,10 +60,10 @@ class Networks(Numbers):
             part.copy_((2 * numbers - 1) / math.sqrt(sizes[i // 2]))
 
     def copied(self) -> Networks:
-        """Return networks with the same numbers."""
+        """Return networks with the same numbers that nothing is learnt about: targets."""
         other = copy(self)
-        other.numbers, other.gradient = self.numbers.clone(), torch.zeros_like(self.gradient)
-        other.weights, other._gradients = other._matrices(other.numbers), other._matrices(other.gradient)
+        other.numbers, other.gradient, other._gradients = self.numbers.clone(), self.gradient.new_empty(0), []
+        other.weights = other._matrices(other.numbers)
         return other
 
     def layers(self, numbers: torch.Tensor | None = None) -> Layers:
@@ -85,7 +85,8 @@ class Networks(Numbers):
         for weight, width in zip(self.weights, self._sizes[1:], strict=True):
             trail.append(torch.bmm(trail[-1], weight[: len(x)]))
             if weight is not self.weights[-1]:
-                self.place.launch(self.place.kernels.rectify, trail[-1].shape, trail[-1], width)
+                fours = self.place.fours(trail[-1])
+                self.place.launch(self.place.kernels.rectify, fours.shape, fours, width)
         return trail
 
     def find_gradient(self, trail: Trail, pull: torch.Tensor) -> None:
@@ -104,7 +105,8 @@ class Networks(Numbers):
             yield i, pull
             if i:
                 pull = torch.bmm(pull, self.weights[i][: len(pull)].transpose(1, 2))
-                self.place.launch(self.place.kernels.gate, pull.shape, trail[i], pull, self._sizes[i])
+                fours, pulls = (self.place.fours(each) for each in (trail[i], pull))
+                self.place.launch(self.place.kernels.gate, pulls.shape, fours, pulls, self._sizes[i])
 
 
 class Improver:
@@ -122,16 +124,16 @@ class Improver:
         self._what, self._place, self._target = what, what.place, target or what
         self._rate, self._decay = settings["learning_rate"], settings.get("weight_decay", 0.0)
         self.moments = [torch.zeros_like(what.numbers) for _ in self.BETAS]
-        self._betas = torch.tensor(self.BETAS, dtype=torch.float64, device=what.place.device)
-        self._powers = torch.ones_like(self._betas)
+        self._powers = torch.ones(2, dtype=torch.float64, device=what.place.device)
+        self._corrections = torch.ones(2, device=what.place.device)
         self.mask: torch.Tensor | None = None
         """0 at those of the first numbers that do not exist, 1 elsewhere."""
 
     def step(self, tau: float = 0.0) -> None:
         """Step down the gradient; the target then comes nearer by a share `tau` of its distance."""
-        self._powers *= self._betas
+        self._place.launch(self._place.kernels.tick, 1, self._powers, *self.BETAS, self._corrections)
         mask, what = self.mask, self._what
         masked = (what.gradient, 0) if mask is None else (mask.view(-1), mask.numel())
-        arrays = (what.numbers, what.gradient, *self.moments, self._target.numbers, *masked, self._powers)
+        arrays = (what.numbers, what.gradient, *self.moments, self._target.numbers, *masked, self._corrections)
         settings = (*self.BETAS, self.EPSILON, self._rate, self._decay, tau)
         self._place.launch(self._place.kernels.adam, len(what.numbers), *arrays, *settings)

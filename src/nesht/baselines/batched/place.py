@@ -59,6 +59,10 @@ class Place:
         given = [self._wp.from_torch(each) if isinstance(each, torch.Tensor) else each for each in inputs]
         self._wp.launch(kernel, size, inputs=given, record_tape=False, **self._where)
 
+    def fours(self, tensor: torch.Tensor) -> Any:
+        """Return numbers [..., n] as an array [..., n / 4] of four each, which a thread reads at once."""
+        return self._wp.from_torch(tensor.unflatten(-1, (-1, ROW)), dtype=self._wp.vec4)
+
     def record(self, function: Callable[[], None]) -> Callable[[], None]:
         """Return what does the same as a function: on CUDA, after some calls, as a graph of all that it launches."""
         return _Player(self, function) if self.graphs else function

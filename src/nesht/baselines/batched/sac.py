@@ -23,10 +23,13 @@ class SAC(Learner):
 
     def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
         super().__init__(shape, settings, seeds, place)
+        self.actor_improver = Improver(self.actor, settings)
         weight = settings.get("ent_coef", "auto")
         learnt = isinstance(weight, str)
         start = float(weight.partition("_")[2] or 1.0) if learnt else float(weight)
-        self.log_weight = Numbers(torch.full((self.runs,), math.log(start), device=place.device), place)
+        self.log_weight = Numbers(
+            torch.full((self.runs,), math.log(start) if start else -math.inf, device=place.device), place
+        )
         """The logarithm of the entropy's weight, of every run."""
         only_rate = {"learning_rate": settings["learning_rate"]}
         self.weight_improver = Improver(self.log_weight, only_rate) if learnt else None
@@ -50,7 +53,7 @@ class SAC(Learner):
     def update(self, batch: Batch, draws: Draws, policy: bool) -> None:
         """See `Learner.update`."""
         rows = batch.action.shape[1]
-        both = self.act(self.actor, torch.cat([batch.seen, batch.after], 1))
+        both = self.act(self.actor, batch.seen, batch.after)
         trail = [each[:, :rows] for each in both]
         normals = [draws.normal(each, rows, self.shape.actions) for each in (Purpose.ACTION_NOW, Purpose.ACTION_NEXT)]
         action, density = self._draw(trail[-1], normals[0])

@@ -73,4 +73,4 @@ class DDPG(TD3):
 
     critics = 1
     policy_every = 1
-    target_noise, target_clip = 0.0, 0.0
+    target_noise = 0.0

@@ -95,7 +95,7 @@ def _native_silence() -> Iterator[None]:
 def load(kernel: Any, device: str, block: int | None = None) -> None:
     """Compile a kernel, or take it from the cache; says so if that takes a while."""
     wp = warp()
-    said = "nesht: compiling the fused kernel (once per robot and machine; a few seconds) ..."
+    said = "nesht: compiling kernels (once per robot and machine; a few seconds) ..."
     timer = threading.Timer(PATIENCE, lambda: print(said, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()

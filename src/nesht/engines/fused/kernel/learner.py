@@ -15,10 +15,12 @@ HALF_LOG_TWO_PI = wp.constant(0.9189385332046727)
 
 @cache
 def build_learner() -> SimpleNamespace:
-    """Return the kernels; those of rows have a thread per network and row, those of layers one per number."""
+    """Return the kernels; those of rows have a thread per run and row, those of layers one per number or four."""
+    found = {}
 
     def kernel(function):
-        return wp.kernel(function, name=f"learner_{function.__name__}", module="unique", enable_backward=False)
+        found[function.__name__] = wp.kernel(function, enable_backward=False)
+        return found[function.__name__]
 
     @kernel
     def join(
@@ -41,22 +43,39 @@ def build_learner() -> SimpleNamespace:
         out[n, i, j] = value
 
     @kernel
-    def rectify(x: wp.array3d(dtype=float), width: int):
+    def rectify(x: wp.array3d(dtype=wp.vec4), width: int):
         """Turn what came out of a layer into what goes into the next."""
         n, i, j = wp.tid()
-        if j < width:
-            x[n, i, j] = wp.max(x[n, i, j], 0.0)
-        elif j == width:
-            x[n, i, j] = 1.0
-        else:
-            x[n, i, j] = 0.0
+        four = x[n, i, j]
+        for m in range(4):
+            if 4 * j + m < width:
+                four[m] = wp.max(four[m], 0.0)
+            elif 4 * j + m == width:
+                four[m] = 1.0
+            else:
+                four[m] = 0.0
+        x[n, i, j] = four
 
     @kernel
-    def gate(x: wp.array3d(dtype=float), pull: wp.array3d(dtype=float), width: int):
+    def gate(x: wp.array3d(dtype=wp.vec4), pull: wp.array3d(dtype=wp.vec4), width: int):
         """Let no pull through where a layer put out nothing, nor beyond what it puts out."""
         n, i, j = wp.tid()
-        if j >= width or x[n, i, j] <= 0.0:
-            pull[n, i, j] = 0.0
+        four = x[n, i, j]
+        pulls = pull[n, i, j]
+        for m in range(4):
+            if 4 * j + m >= width or four[m] <= 0.0:
+                pulls[m] = 0.0
+        pull[n, i, j] = pulls
+
+    @kernel
+    def tick(
+        powers: wp.array(dtype=wp.float64), beta1: wp.float64, beta2: wp.float64, corrections: wp.array(dtype=float)
+    ):
+        """Count a step of Adam: its moments begin at zero, and are corrected for that."""
+        powers[0] = powers[0] * beta1
+        powers[1] = powers[1] * beta2
+        corrections[0] = float(wp.float64(1.0) / (wp.float64(1.0) - powers[0]))
+        corrections[1] = float(wp.float64(1.0) / wp.sqrt(wp.float64(1.0) - powers[1]))
 
     @kernel
     def adam(
@@ -67,7 +86,7 @@ def build_learner() -> SimpleNamespace:
         target: wp.array(dtype=float),
         mask: wp.array(dtype=float),
         masked: int,
-        powers: wp.array(dtype=wp.float64),
+        corrections: wp.array(dtype=float),
         beta1: float,
         beta2: float,
         epsilon: float,
@@ -86,9 +105,7 @@ def build_learner() -> SimpleNamespace:
         v = beta2 * second[i] + (1.0 - beta2) * g * g
         first[i] = m
         second[i] = v
-        left1 = float(wp.float64(1.0) - powers[0])
-        left2 = float(wp.sqrt(wp.float64(1.0) - powers[1]))
-        x = x - (rate / left1) * m / (wp.sqrt(v) / left2 + epsilon)
+        x = x - rate * corrections[0] * m / (wp.sqrt(v) * corrections[1] + epsilon)
         numbers[i] = x
         if tau > 0.0:
             target[i] = target[i] + tau * (x - target[i])
@@ -258,18 +275,4 @@ def build_learner() -> SimpleNamespace:
             if n == 0:
                 step[0] = step[0] + 1
 
-    found = (
-        join,
-        rectify,
-        gate,
-        adam,
-        squash,
-        pull_on_squashed,
-        draw_actions,
-        pull_on_drawn,
-        judge,
-        choose,
-        remember,
-        move_on,
-    )
-    return SimpleNamespace(**{each.func.__name__: each for each in found})
+    return SimpleNamespace(**found)
