@@ -31,7 +31,7 @@ from nesht.tasks.imperfect import Distractors, RewardMask
 from nesht.tasks.task import Task
 
 SEEN, ACTIONS, STEPS, RUNS = 9, 3, 64, 3
-CPU = torch.device("cpu")
+CPU = Place("cpu")
 SETTINGS = changed(
     "trpo", [f"n_steps={STEPS}", "batch_size=24", "net_arch=[16,8]", "n_critic_updates=2", "cg_max_steps=8"]
 )
@@ -62,7 +62,7 @@ class Given:
 
 def lived(model: Any, luck: np.random.Generator) -> RolloutBuffer:
     """Return a full buffer of steps that the model might have taken."""
-    buffer = RolloutBuffer(STEPS, model.observation_space, model.action_space, CPU, 0.95, 0.99)
+    buffer = RolloutBuffer(STEPS, model.observation_space, model.action_space, CPU.device, 0.95, 0.99)
     seen = torch.from_numpy(luck.standard_normal((STEPS, SEEN)).astype(np.float32))
     for row in seen:
         with torch.no_grad():
@@ -230,7 +230,8 @@ def test_what_is_learnt_from_is_what_was_seen_and_done() -> None:
         )
         ended = over | timed_out
         ahead = RunningScale(2, learner.shape.seen, settings["gamma"], CPU)
-        ahead.seen.__dict__.update({name: value.clone() for name, value in vars(scale.seen).items()})
+        for name in ("count", "mean", "var"):
+            getattr(ahead.seen, name).copy_(getattr(scale.seen, name))
         ahead.seen.add(raw)
         with torch.no_grad():
             future = learner.values(ahead.scale(torch.from_numpy(infos["final_obs"])[:, None]))[:, 0]

@@ -31,7 +31,7 @@ class OnPolicyTraining:
         self.env, self.draws = make_env(task, runs, place, masked=True), Draws(place, seeds)
         self._scale = scaler(self.env, device)
         self.eyes = Eyes(place, task.n_real, len(task.feature_names) - task.n_real)
-        self.learner = TRPO(Shape(self.eyes.all, task.outputs), settings, seeds, device)
+        self.learner = TRPO(Shape(self.eyes.all, task.outputs), settings, seeds, place)
         self.moment = torch.zeros((runs, 2), dtype=torch.int32, device=device)
         self.diverged = torch.zeros(runs, dtype=torch.int32, device=device)
         self.updates = self._steps = 0

@@ -18,6 +18,7 @@ import torch
 from nesht.baselines.batched.draws import Draws, Purpose
 from nesht.baselines.batched.layers import Layers, forward, orthogonal_layers
 from nesht.baselines.batched.learner import Shape
+from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.running import RunningScale
 
 TARGET_KL = 0.01
@@ -39,17 +40,17 @@ class TRPO:
         shape: of the observations and actions.
         settings: of the algorithm.
         seeds: of the runs; the numbers that networks begin with depend on them alone.
-        device: where.
+        place: where.
     """
 
-    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], device: torch.device):
-        self.shape, self.settings, self.runs = shape, settings, len(seeds)
+    def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
+        self.shape, self.settings, self.runs, device = shape, settings, len(seeds), place.device
         luck = [torch.Generator().manual_seed(seed) for seed in seeds]
         hidden = settings["net_arch"]
         self.actor = orthogonal_layers([shape.seen, *hidden, shape.actions], 0.01, luck, device)
         self.critic = orthogonal_layers([shape.seen, *hidden, 1], 1.0, luck, device)
         self.log_std = torch.zeros((self.runs, 1, shape.actions), device=device).requires_grad_()
-        self.running = RunningScale(self.runs, shape.seen, settings["gamma"], device)
+        self.running = RunningScale(self.runs, shape.seen, settings["gamma"], place)
         fast = {"fused": True, "capturable": True} if device.type == "cuda" else {}
         self.adam = torch.optim.Adam(self.critic, lr=settings["learning_rate"], eps=ADAM_EPSILON, **fast)
         self.adam._warned_capturable_if_run_uncaptured = True  # the first steps are not recorded, on purpose
