@@ -68,8 +68,8 @@ def test_seeds_are_runs_of_their_own_and_finished_ones_are_kept(
 
 
 def test_the_same_seed_gives_the_same_scores(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        train(tmp_path / name, "--seeds", "5", name="anf-sac")
+    for name, option in (("a", "--seeds"), ("b", "--seed")):
+        train(tmp_path / name, option, "5", name="anf-sac")
     scores = [[row["score"] for row in rows(tmp_path / name / "seed-5")] for name in ("a", "b")]
     assert scores[0] == scores[1]
 

@@ -6,7 +6,7 @@ import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -24,7 +24,7 @@ class Baseline:
     task: TaskOptions = field(default_factory=TaskOptions)
     steps: int = 1_000_000
     """Environment steps."""
-    seeds: str = "0"
+    seeds: Annotated[str, tyro.conf.arg(aliases=["--seed"])] = "0"
     """0-19, or 0,3,5; each gets a folder of its own inside --out."""
     eval_every: int | None = None
     """Environment steps between evaluations (default: a hundredth of the steps)."""
