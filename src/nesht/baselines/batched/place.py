@@ -28,15 +28,16 @@ class Place:
     """
 
     def __init__(self, device: str, graphs: bool = True, rough: bool = True):
-        from nesht.engines.fused.kernel.draws import build_draws
-        from nesht.engines.fused.kernel.learner import build_learner
-
         self._wp, self.device, self.on_gpu = warp(), torch.device(device), device == "cuda"
         self.graphs, self._rough = graphs and self.on_gpu, rough
         self.stream = torch.cuda.Stream() if self.on_gpu else None
         self._where = {"stream": self._wp.stream_from_torch(self.stream)} if self.on_gpu else {"device": "cpu"}
         with compiling:
-            self.kernels = SimpleNamespace(**vars(build_draws(self.on_gpu)), **vars(build_learner()))
+            from nesht.baselines.batched import kernels
+            from nesht.engines.fused.kernel.draws import build_draws
+
+            own = {name: each for name, each in vars(kernels).items() if isinstance(each, self._wp.Kernel)}
+            self.kernels = SimpleNamespace(**vars(build_draws(self.on_gpu)), **own)
             for kernel in vars(self.kernels).values():
                 load(kernel, device)
 
