@@ -25,8 +25,9 @@ MORE_INPUTS: Draw = {
 """Settings that are good for Walker2d."""
 
 SLOW: Draw = {"rate": 0.002, "memory": 0.99}
+"""Changes of them that find more of the inputs at x20."""
 WIDER: Draw = {"explore": "linear:1:0.35"}
-"""What finds more of its inputs at x20: `results/leads-later.txt`."""
+"""The same, with a wider search to the end."""
 
 SLOWER: Draw = {
     **{"n": 128, "sigma": 0.02, "rate": 0.0037, "decay": 0.3, "normalise": True, "elite": "linear:1:0.125"},
