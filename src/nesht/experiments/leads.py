@@ -27,7 +27,9 @@ MORE_INPUTS: Draw = {
 SLOW: Draw = {"rate": 0.002, "memory": 0.99}
 """Changes of them that find more of the inputs at x20."""
 WIDER: Draw = {"explore": "linear:1:0.35"}
-"""The same, with a wider search to the end."""
+"""Another, with a wider search to the end."""
+LATE: Draw = {"explore": "cosine:1:0.2"}
+"""Another, where the search becomes narrow later and then faster."""
 
 SLOWER: Draw = {
     **{"n": 128, "sigma": 0.02, "rate": 0.0037, "decay": 0.3, "normalise": True, "elite": "linear:1:0.125"},
@@ -65,12 +67,12 @@ LATER: dict[int, dict[str, Sequence[Draw]]] = {
         "Walker2d": [
             {**MORE_INPUTS, **more}
             for more in (
-                *({}, {**WIDER, "k": "linear:30:12"}, {**WIDER, "k": "linear:40:10", "memory": 0.99}),
-                *({**WIDER, "memory": 0.99}, {"k": "linear:30:12"}, WIDER),
-                *({**SLOW, "k": "linear:40:10"}, {**SLOW, **WIDER, "k": "linear:40:10"}, {**WIDER, "rate": 0.003}),
-                *({**WIDER, "rate": 0.003, "k": "linear:40:10", "memory": 0.99}, {"decay": 0.1}),
+                *({}, SLOW, {**SLOW, "k": "linear:40:11"}, {**SLOW, **LATE}, {"k": "linear:30:12"}),
+                *({**SLOW, **LATE, "k": "linear:40:11"}, {**SLOW, "k": "linear:40:10"}),
+                *({**SLOW, **WIDER, "k": "linear:40:10"}, {**WIDER, "rate": 0.003}),
+                *({"k": "linear:40:10", "memory": 0.99}, {"decay": 0.1}),
                 *({**WIDER, "rate": 0.003, "decay": 0.1, "k": "linear:40:10"}, {**WIDER, "step_cost": 1.0}),
-                *({**SLOW, **WIDER}, {"rate": 0.0037}, {**SLOW, "k": "linear:40:10", "explore": "linear:1:0.5"}),
+                *({**SLOW, "k": "linear:60:12"}, {"rate": 0.0037}, {**SLOW, "explore": "linear:1:0.28"}),
             )
         ],
     },

@@ -18,7 +18,7 @@ import json
 import platform
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -107,17 +107,19 @@ def run_experiment(
     segments: bool = False,
     progress: bool = True,
     address: str | None = None,
+    only: Callable[[Cell, int], bool] = lambda cell, seed: True,
 ) -> Results:
     """Train what is missing of all cells and seeds, and write it down; also after Ctrl-C, with what is finished.
 
-    Without `curves`, a run leaves one row and nothing about its evaluations. With `segments`, these keep the weights of
-    every stretch of inputs. With an `address`, every run is a task of that Ray cluster.
+    Of them, `only` some may be wanted. Without `curves`, a run leaves one row and nothing about its evaluations. With
+    `segments`, these keep the weights of every stretch of inputs. With an `address`, every run is a task of that Ray
+    cluster.
     """
     results = Results.read(out)
-    missing = results.missing(cells, seeds)
+    missing = [run for run in results.missing(cells, seeds) if only(*run)]
     for task in {repr(cell.config.task): cell.config.task for cell, _ in missing}.values():
         _ = make_task(task).spaces  # a mistake is found here, before anything is said or done
-    total = len(cells) * len(seeds)
+    total = sum(only(cell, seed) for cell in cells for seed in seeds)
     print(f"{total - len(missing)} of {total} runs are there; {len(missing)} to go", file=sys.stderr)
     places: dict[tuple[str, int], Path] = {}
     for cell, seed in missing:  # cells with other labels may be the same setting, which is run once

@@ -11,12 +11,13 @@ For every method and environment, on its own:
 3. FINER_ROUNDS times more, where one of those changes is to one of the FINER values. Some of them begin with the
    PARENTS changed by what later trials by hand found for the environment (LATER), given to every method.
 4. The LIKELY best so far run with MORE seeds at the same ratios: two seeds tell little where some runs fail.
-5. The FINALISTS with the best mean score up to here run with the SECOND seeds at all ratios; the best is chosen.
+5. The FINALISTS with the best mean score up to here run with the SECOND seeds at all ratios; those of their runs that
+   end for want of PATIENCE run again to the end of their steps, as those of the tables do. The best is chosen.
 
 One setting is chosen for all noise ratios. No seed below 1000 is touched.
 
 Ours has to say which inputs matter, and is chosen for that too: where it finds less than RECOVERY of them (SURE in
-the finer rounds, ENOUGH after them), its score counts for as much less, and a finalist that finds less than RECOVERY at
+the finer rounds, ENOUGH after them), its score counts for as much less, and a finalist that finds less than ENOUGH at
 one of the noise ratios is not chosen while there is another. That can only cost it score in a comparison with the
 others, which owe no such answer.
 """
@@ -108,9 +109,9 @@ def options_of(method: str, drawn: Draw) -> dict[str, Any]:
     return {**METHODS[method], **chosen}
 
 
-def _more(method: str, drawn: Draw) -> dict[str, Any]:
+def _more(method: str, drawn: Draw, whole: bool) -> dict[str, Any]:
     """Return the options of a trial; `rank_by` is said even if it was not drawn: the preset may have another."""
-    return {"rank_by": "weight", **options_of(method, drawn), "generations": PATIENCE}
+    return {"rank_by": "weight", **options_of(method, drawn), **({} if whole else {"generations": PATIENCE})}
 
 
 def first_draws(env: str, method: str) -> list[Draw]:
@@ -163,13 +164,15 @@ def _new(draw: Draw, known: Sequence[Draw]) -> list[Draw]:
 Trials = dict[tuple[str, str], list[Draw]]
 """All settings tried so far, by environment and method; the number of a trial is its place."""
 
+Which = dict[tuple[str, str], list[int]]
+"""Some of them, by their numbers."""
 
-def cells(
-    options: Options, trials: Trials, which: dict[tuple[str, str], list[int]], ratios: Sequence[int]
-) -> list[Cell]:
-    """Return the cells of some trials at some noise ratios."""
+
+def cells(options: Options, trials: Trials, which: Which, ratios: Sequence[int], whole: bool = False) -> list[Cell]:
+    """Return the cells of some trials at some noise ratios; `whole` is without an end to patience, and labelled so."""
+    more = {"whole": "yes"} if whole else {}
     return [
-        cell(options, env, ratio, method, _more(method, trials[env, method][trial]), trial=trial)
+        cell(options, env, ratio, method, _more(method, trials[env, method][trial], whole), trial=trial, **more)
         for (env, method), numbers in which.items()
         for trial in numbers
         for ratio in ratios
@@ -205,32 +208,42 @@ def ranked(results: Results, env: str, method: str, seeds: Sequence[int], recove
     return sorted(means, reverse=True)
 
 
+def _run(labels: Row, seed: Any) -> tuple[str, ...]:
+    """Return what tells a run of the search from its others."""
+    return (*(str(labels[name]) for name in ("env", "method", "trial", "noise")), str(seed))
+
+
 def tune(options: Options, out: Path, work: Path, command: str, address: str | None = None) -> None:
     """Run all rounds and write what was chosen to `chosen.toml`; what is in `out` is not run again."""
     pairs = [(env, method) for env in options.envs for method in METHODS]
 
     asked: set[tuple[str, str]] = set()
 
-    def run(which: dict[tuple[str, str], list[int]], ratios: Sequence[int], seeds: Sequence[int]) -> Results:
-        """Run some trials; returns the results of this search up to here, whatever else is in the folder."""
-        made = cells(options, trials, which, ratios)
+    def run(which: Which, ratios: Sequence[int], seeds: Sequence[int], again: Sequence[Row] = ()) -> Results:
+        """Run some trials, or of them those runs `again` that were cut, whole and in their place.
+
+        Returns the results of this search up to here, whatever else is in the folder.
+        """
+        made = cells(options, trials, which, ratios, whole=bool(again))
         asked.update((each.digest(), str(each.labels["trial"])) for each in made)
-        results = run_experiment(made, seeds, out, work, command, curves=False, address=address)
+        cut = {_run(row, row["seed"]) for row in again}
+        more: dict[str, Any] = {"only": lambda cell, seed: _run(cell.labels, seed) in cut} if again else {}
+        results = run_experiment(made, seeds, out, work, command, curves=False, address=address, **more)
         own = [row for row in results.runs if (row["digest"], str(row["trial"])) in asked]
-        return replace(results, runs=own)
+        return replace(results, runs=[row for row in own if row.get("whole") or _run(row, row["seed"]) not in cut])
 
     trials: Trials = {pair: first_draws(*pair) for pair in pairs}
     results = run({pair: list(range(DRAWN)) for pair in pairs}, SCREEN, FIRST)
     for number in range(1, ROUNDS + FINER_ROUNDS + 1):
         recovery = RECOVERY if number <= ROUNDS else SURE
-        which = {}
+        which: Which = {}
         for pair in pairs:
             known = trials[pair]
             parents = [known[trial] for _, trial in ranked(results, *pair, FIRST, recovery)[:PARENTS]]
             trials[pair] = known + children(*pair, number, parents, known)
             which[pair] = list(range(len(known), len(trials[pair])))
         results = run(which, SCREEN, FIRST)
-    likely = {pair: [trial for _, trial in ranked(results, *pair, FIRST, SURE)[:LIKELY]] for pair in pairs}
+    likely: Which = {pair: [trial for _, trial in ranked(results, *pair, FIRST, SURE)[:LIKELY]] for pair in pairs}
     results = run(likely, SCREEN, MORE)
     both = (*FIRST, *MORE)
     order = {
@@ -238,6 +251,8 @@ def tune(options: Options, out: Path, work: Path, command: str, address: str | N
     }
     finalists = {pair: numbers[:FINALISTS] for pair, numbers in order.items()}
     results = run(finalists, FINAL, SECOND)
+    cut = [row for row in results.runs if int(row["seed"]) in SECOND and int(row["steps"]) < options.steps]
+    results = run(finalists, FINAL, SECOND, cut) if cut else results
     (out / "chosen.toml").write_text(tomli_w.dumps(chosen(results, trials, finalists)))
 
 
@@ -248,7 +263,7 @@ def chosen(results: Results, trials: Trials, finalists: dict[tuple[str, str], li
         order = [trial for _, trial in ranked(results, env, method, SECOND, ENOUGH) if trial in numbers]
         if method == "ours":
             runs = runs_of(results, env, method, SECOND)
-            short = [trial for trial in order if min(map(found, runs[trial].values())) < RECOVERY]
+            short = [trial for trial in order if min(map(found, runs[trial].values())) < ENOUGH]
             order = [trial for trial in order if trial not in short] + short
         best.setdefault(env.partition("-")[0], {})[method] = options_of(method, trials[env, method][order[0]])
     return dict(sorted(best.items()))
