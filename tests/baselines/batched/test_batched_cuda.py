@@ -49,10 +49,11 @@ def state(training: Training) -> dict[str, torch.Tensor]:
     return {**numbers, "lived": training.replay.numbers, "moments": training.replay.moments}
 
 
+@pytest.mark.parametrize("products", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("task", [TASK, Task("Hopper-v4", max_episode_steps=25)], ids=["noisy", "clean"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_graph_does_what_is_written(name: str, task: Task) -> None:
-    played, written = (state(trained(Place("cuda", graphs), 100, name, task)) for graphs in (True, False))
+def test_a_graph_does_what_is_written(name: str, task: Task, products: torch.dtype) -> None:
+    played, written = (state(trained(Place("cuda", graphs, products), 100, name, task)) for graphs in (True, False))
     for title, numbers in written.items():
         torch.testing.assert_close(
             played[title], numbers, rtol=1e-3, atol=1e-4, msg=lambda text, t=title: f"{t}: {text}"
@@ -62,7 +63,7 @@ def test_a_graph_does_what_is_written(name: str, task: Task) -> None:
 def test_a_graph_of_trpo_does_what_is_written() -> None:
     def networks(graphs: bool) -> dict[str, torch.Tensor]:
         settings = changed("trpo", ["n_steps=16", "batch_size=8", "net_arch=[32,16]", "n_critic_updates=2"])
-        place = Place("cuda", graphs, rough=False)
+        place = Place("cuda", graphs)
         with place.work():
             training = OnPolicyTraining(settings, TASK, [5, 9, 2], place)
             for _ in range(16 * 6):
@@ -86,10 +87,11 @@ def warp_on_cpu() -> None:
 
 
 @pytest.mark.usefixtures("warp_on_cpu")
+@pytest.mark.parametrize("products", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_gpu_does_what_the_cpu_does(name: str) -> None:
-    gpu, cpu = (state(trained(Place(device), 26, name)) for device in ("cuda", "cpu"))
-    for title, numbers in cpu.items():  # matrices are rounded to TF32 on the GPU
+def test_the_gpu_does_what_the_cpu_does(name: str, products: torch.dtype) -> None:
+    gpu, cpu = (state(trained(Place(device, products=products), 26, name)) for device in ("cuda", "cpu"))
+    for title, numbers in cpu.items():
         torch.testing.assert_close(
             gpu[title].cpu(), numbers, rtol=2e-2, atol=1e-2, msg=lambda text, t=title: f"{t}: {text}"
         )

@@ -16,6 +16,7 @@ from nesht.baselines.anf import SparseLinear
 from nesht.baselines.batched.draws import Purpose
 from nesht.baselines.batched.exchange import actor_views, critic_views, read_policy, views
 from nesht.baselines.batched.learner import Learner, Shape
+from nesht.baselines.batched.networks import Networks
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.replay import Batch
 from nesht.baselines.batched.sac import SAC
@@ -195,6 +196,34 @@ def test_networks_begin_like_torchs_own_and_depend_on_the_seed_alone() -> None:
                 assert numbers.abs().max() <= bound
             assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.15)
     assert not torch.equal(many.critic.weights[0][:3], many.critic.weights[0][3:])
+
+
+def halved_and_whole(name: str) -> list[Any]:
+    places = (Place("cpu", products=torch.bfloat16), CPU)
+    return [LEARNERS[name](Shape(30, ACTIONS), settings_of(name), range(2), place) for place in places]
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_what_is_multiplied_is_what_is_learnt_but_for_its_last_digits(name: str) -> None:
+    learner, _ = halved_and_whole(name)
+    learn_something(learner)
+    if name == "anf-sac":
+        learner.rewire(Given({Purpose.GROWTH + i: list(torch.rand(2, (30 + 3 * (i > 0)) * 24)) for i in range(3)}))
+    networks = [each for each in vars(learner).values() if isinstance(each, Networks)]
+    assert len(networks) == (4 if name in ("td3", "ddpg") else 3)
+    for each in networks:
+        assert each.rounded.dtype == torch.bfloat16
+        assert torch.equal(each.rounded, each.numbers.to(torch.bfloat16))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_halved_products_teach_nearly_the_same(name: str) -> None:
+    halved, whole = halved_and_whole(name)
+    for learner in (halved, whole):
+        learn_something(learner, updates=20)
+    torch.testing.assert_close(halved.critic_losses(), whole.critic_losses(), rtol=0.05, atol=0)
+    seen = torch.randn(2, 50, 30, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(halved.best(seen), whole.best(seen), rtol=0, atol=0.05)
 
 
 def sparse(runs: int = 2) -> Any:

@@ -24,11 +24,13 @@ class ANFSAC(SAC):
             (self.actor, self.actor_improver, self.luck),
             (self.critic, self.critic_improver, self.luck * self.critics),
         ):
-            improver.mask, weight = torch.ones_like(networks.weights[0]), networks.layers()[0]
+            weight = networks.layers()[0]
             _, inputs, outputs = weight.shape
+            improver.mask = torch.ones(networks.weights[0].shape, device=weight.device)
             improver.mask[:, :inputs, :outputs] = first_mask(weight, settings["input_sparsity"], luck)
-            networks.weights[0] *= improver.mask
+            weight *= improver.mask[:, :inputs, :outputs]
         self.critic_target.numbers.copy_(self.critic.numbers)
+        self.settle()
 
     @property
     def actor_mask(self) -> torch.Tensor:
@@ -48,6 +50,7 @@ class ANFSAC(SAC):
         luck = torch.cat([draws.uniform(Purpose.GROWTH + 1 + critic, size) for critic in range(self.critics)])
         rewire(self.critic, self.critic_improver, self.critic_mask, self.drop, luck)
         self.critic_target.layers()[0].mul_(self.critic_mask)
+        self.settle()
 
 
 def _mask_of(networks: Networks, improver: Improver) -> torch.Tensor:

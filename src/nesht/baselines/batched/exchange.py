@@ -78,3 +78,5 @@ def read_policy(learner: Learner | TRPO, run: int, state: dict[str, torch.Tensor
     """Give a run the networks of a policy of stable-baselines3."""
     for name, view in views(learner, run):
         view.copy_(state[name])
+    if isinstance(learner, Learner):
+        learner.settle()

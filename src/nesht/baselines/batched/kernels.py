@@ -3,6 +3,8 @@
 Those of rows have a thread per run and row, those of layers one per number or four.
 """
 
+from typing import Any
+
 import warp as wp
 
 LOG_STD_LOW = wp.constant(-20.0)
@@ -21,47 +23,72 @@ def join(
     seen: wp.array3d(dtype=float),
     action: wp.array3d(dtype=float),
     actions: int,
-    out: wp.array3d(dtype=float),
+    out: wp.array3d(dtype=Any),
 ):
     """Write observations, actions, a 1 and zeros: to all networks of a run alike."""
     n, i, j = wp.tid()
     run = n % seen.shape[0]
     width = seen.shape[2]
-    value = float(0.0)
-    if j < width:
-        value = seen[run, i, j]
-    elif j < width + actions:
-        value = action[run, i, j - width]
-    elif j == width + actions:
-        value = 1.0
-    out[n, i, j] = value
+    four = out[n, i, j]
+    for m in range(4):
+        at = 4 * j + m
+        value = float(0.0)
+        if at < width:
+            value = seen[run, i, at]
+        elif at < width + actions:
+            value = action[run, i, at - width]
+        elif at == width + actions:
+            value = 1.0
+        four[m] = four.dtype(value)
+    out[n, i, j] = four
 
 
 @wp.kernel(enable_backward=False)
-def rectify(x: wp.array3d(dtype=wp.vec4), width: int):
+def rectify(x: wp.array3d(dtype=Any), width: int):
     """Turn what came out of a layer into what goes into the next."""
     n, i, j = wp.tid()
     four = x[n, i, j]
     for m in range(4):
         if 4 * j + m < width:
-            four[m] = wp.max(four[m], 0.0)
+            four[m] = wp.max(four[m], four.dtype(0.0))
         elif 4 * j + m == width:
-            four[m] = 1.0
+            four[m] = four.dtype(1.0)
         else:
-            four[m] = 0.0
+            four[m] = four.dtype(0.0)
     x[n, i, j] = four
 
 
 @wp.kernel(enable_backward=False)
-def gate(x: wp.array3d(dtype=wp.vec4), pull: wp.array3d(dtype=wp.vec4), width: int):
+def gate(x: wp.array3d(dtype=Any), width: int, pull: wp.array3d(dtype=Any)):
     """Let no pull through where a layer put out nothing, nor beyond what it puts out."""
     n, i, j = wp.tid()
     four = x[n, i, j]
     pulls = pull[n, i, j]
     for m in range(4):
-        if 4 * j + m >= width or four[m] <= 0.0:
-            pulls[m] = 0.0
+        if 4 * j + m >= width or four[m] <= four.dtype(0.0):
+            pulls[m] = four.dtype(0.0)
     pull[n, i, j] = pulls
+
+
+@wp.kernel(enable_backward=False)
+def send_back(
+    x: wp.array3d(dtype=Any),
+    weight: wp.array3d(dtype=Any),
+    pull: wp.array3d(dtype=float),
+    width: int,
+    out: wp.array3d(dtype=Any),
+):
+    """Turn a pull on what the last layer puts out into one on what the layer before it does."""
+    n, i, j = wp.tid()
+    four = x[n, i, j]
+    for m in range(4):
+        at = 4 * j + m
+        total = float(0.0)
+        if at < width and four[m] > four.dtype(0.0):
+            for o in range(pull.shape[2]):
+                total += pull[n, i, o] * float(weight[n, at, o])
+        four[m] = four.dtype(total)
+    out[n, i, j] = four
 
 
 @wp.kernel(enable_backward=False)
@@ -76,10 +103,12 @@ def tick(powers: wp.array(dtype=wp.float64), beta1: wp.float64, beta2: wp.float6
 @wp.kernel(enable_backward=False)
 def adam(
     numbers: wp.array(dtype=float),
+    rounded: wp.array(dtype=Any),
     gradient: wp.array(dtype=float),
     first: wp.array(dtype=float),
     second: wp.array(dtype=float),
     target: wp.array(dtype=float),
+    target_rounded: wp.array(dtype=Any),
     mask: wp.array(dtype=float),
     masked: int,
     corrections: wp.array(dtype=float),
@@ -90,7 +119,7 @@ def adam(
     decay: float,
     tau: float,
 ):
-    """Do what torch.optim.Adam does, then let the target follow."""
+    """Do what torch.optim.Adam does, then let the target follow; what is multiplied is rounded."""
     i = wp.tid()
     x = numbers[i]
     g = gradient[i]
@@ -103,8 +132,11 @@ def adam(
     second[i] = v
     x = x - rate * corrections[0] * m / (wp.sqrt(v) * corrections[1] + epsilon)
     numbers[i] = x
+    rounded[i] = rounded.dtype(x)
     if tau > 0.0:
-        target[i] = target[i] + tau * (x - target[i])
+        y = target[i] + tau * (x - target[i])
+        target[i] = y
+        target_rounded[i] = target_rounded.dtype(y)
 
 
 @wp.kernel(enable_backward=False)
@@ -314,3 +346,14 @@ def scale_reward(reward: wp.array(dtype=float), var: wp.array2d(dtype=wp.float64
     n = wp.tid()
     scaled = wp.float64(reward[n]) / wp.sqrt(var[n, 0] + wp.float64(LEAST_VARIANCE))
     out[n] = wp.clamp(float(scaled), -CLIP, CLIP)
+
+
+for one in (wp.float32, wp.bfloat16):
+    four = wp.types.vector(length=4, dtype=one)
+    wp.overload(join, {"out": wp.array3d(dtype=four)})
+    wp.overload(rectify, {"x": wp.array3d(dtype=four)})
+    wp.overload(gate, {name: wp.array3d(dtype=four) for name in ("x", "pull")})
+    wp.overload(
+        send_back, {"x": wp.array3d(dtype=four), "weight": wp.array3d(dtype=one), "out": wp.array3d(dtype=four)}
+    )
+    wp.overload(adam, {name: wp.array(dtype=one) for name in ("rounded", "target_rounded")})

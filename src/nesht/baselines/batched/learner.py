@@ -82,19 +82,28 @@ class Learner(ABC):
     def rewire(self, draws: Draws) -> None:  # noqa: B027
         """Change what the networks are connected to; those of most learners stay as they are."""
 
+    def settle(self) -> None:
+        """Take over numbers of the networks that were changed by others."""
+        for each in vars(self).values():
+            if isinstance(each, Networks):
+                each.settle()
+
     def act(self, actor: Networks, *seen: torch.Tensor) -> Trail:
         """Return the trail from observations, each [runs, rows, seen], to what actors put out for all of them."""
         rows = [each.shape[1] for each in seen]
-        out = seen[0].new_empty((self.runs, sum(rows), wide(self.shape.seen)))
+        out = seen[0].new_empty((self.runs, sum(rows), wide(self.shape.seen)), dtype=self.place.products)
         for each, part in zip(seen, out.split(rows, 1), strict=True):
-            self.place.launch(self.place.kernels.join, part.shape, each, each, 0, part)
+            fours = self.place.fours(part)
+            self.place.launch(self.place.kernels.join, fours.shape, each, each, 0, fours)
         return actor.forward(out)
 
     def judge(self, critic: Networks, seen: torch.Tensor, action: torch.Tensor, critics: int) -> Trail:
         """Return the trail from observations and actions to what the first critics of every run say."""
         count = self.shape.actions
-        out = seen.new_empty((critics * self.runs, seen.shape[1], wide(self.shape.seen + count)))
-        self.place.launch(self.place.kernels.join, out.shape, seen, action, count, out)
+        size = (critics * self.runs, seen.shape[1], wide(self.shape.seen + count))
+        out = seen.new_empty(size, dtype=self.place.products)
+        fours = self.place.fours(out)
+        self.place.launch(self.place.kernels.join, fours.shape, seen, action, count, fours)
         return critic.forward(out)
 
     def improve_critics(

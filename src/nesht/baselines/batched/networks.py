@@ -2,8 +2,8 @@
 
 A layer is one matrix per network: its weights, below them its bias, and zeros up to a multiple of ROW. What goes into
 it is followed by a 1 and by zeros, so that a product of matrices is all of the layer, and another all of its gradient.
-The columns of a hidden layer are as many as the rows of the next; those beyond its outputs are zero and stay so. All
-matrices of all networks lie in one tensor, so that one kernel improves them.
+The columns of a hidden layer are a multiple of ROW too; those beyond its outputs are zero and stay so. All matrices of
+all networks lie in one tensor, so that one kernel improves them; it also rounds them to what is multiplied.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ Trail = list[torch.Tensor]
 """What went into every layer, [networks, rows, wide inputs], and what came out of the last one."""
 
 
+def even(outputs: int) -> int:
+    """Return how many columns a hidden layer with so many outputs has."""
+    return outputs + spare(outputs)
+
+
 def wide(inputs: int) -> int:
     """Return how many numbers go into a layer with so many inputs: also a 1, and zeros."""
     return inputs + 1 + spare(inputs + 1)
@@ -38,6 +43,8 @@ class Numbers:
 
     def __init__(self, numbers: torch.Tensor, place: Place):
         self.numbers, self.gradient, self.place = numbers, torch.zeros_like(numbers), place
+        self.rounded = numbers
+        """The same, as they are multiplied."""
 
 
 class Networks(Numbers):
@@ -51,24 +58,35 @@ class Networks(Numbers):
 
     def __init__(self, sizes: Sequence[int], luck: Sequence[torch.Generator], place: Place):
         self._sizes = tuple(sizes)
-        columns = [*map(wide, sizes[:-1]), sizes[-1]]
-        self._shapes = [(len(luck), *shape) for shape in pairwise(columns)]
+        columns = [*map(even, sizes[1:-1]), sizes[-1]]
+        self._shapes = [(len(luck), wide(inputs), many) for inputs, many in zip(sizes[:-1], columns, strict=True)]
         super().__init__(torch.zeros(sum(map(math.prod, self._shapes)), device=place.device), place)
-        self.weights, self._gradients = self._matrices(self.numbers), self._matrices(self.gradient)
+        self._gradients = self._matrices(self.gradient)
         for i, part in enumerate(self.layers()):
             numbers = torch.stack([torch.rand(part.shape[1:], generator=each) for each in luck])
             part.copy_((2 * numbers - 1) / math.sqrt(sizes[i // 2]))
+        self._round_all()
+
+    def _round_all(self) -> None:
+        self.rounded = self.numbers.to(self.place.products)  # themselves, if nothing is rounded
+        self.weights = self._matrices(self.rounded)
+        """The matrices of the layers, as they are multiplied."""
+
+    def settle(self) -> None:
+        """Take over numbers that were changed by others."""
+        if self.rounded is not self.numbers:
+            self.rounded.copy_(self.numbers)
 
     def copied(self) -> Networks:
         """Return networks with the same numbers that nothing is learnt about: targets."""
         other = copy(self)
         other.numbers, other.gradient, other._gradients = self.numbers.clone(), self.gradient.new_empty(0), []
-        other.weights = other._matrices(other.numbers)
+        other._round_all()
         return other
 
     def layers(self, numbers: torch.Tensor | None = None) -> Layers:
         """Return views of weights and biases, or of other numbers in their place, like moments."""
-        matrices = self.weights if numbers is None else self._matrices(numbers)
+        matrices = self._matrices(self.numbers if numbers is None else numbers)
         return [
             part
             for matrix, (inputs, outputs) in zip(matrices, pairwise(self._sizes), strict=True)
@@ -82,31 +100,44 @@ class Networks(Numbers):
     def forward(self, x: torch.Tensor) -> Trail:
         """Return the trail of wide inputs [networks, rows, wide]; they may be those of the first networks alone."""
         trail = [x]
-        for weight, width in zip(self.weights, self._sizes[1:], strict=True):
-            trail.append(torch.bmm(trail[-1], weight[: len(x)]))
-            if weight is not self.weights[-1]:
-                fours = self.place.fours(trail[-1])
-                self.place.launch(self.place.kernels.rectify, fours.shape, fours, width)
-        return trail
+        for weight, width in zip(self.weights[:-1], self._sizes[1:], strict=False):
+            out = x.new_empty((*x.shape[:2], wide(width)))
+            self.place.multiply(trail[-1], weight[: len(x)], out[..., : weight.shape[2]])
+            fours = self.place.fours(out)
+            self.place.launch(self.place.kernels.rectify, fours.shape, fours, width)
+            trail.append(out)
+        said = self.numbers.new_empty((*x.shape[:2], self._sizes[-1]))
+        self.place.multiply(trail[-1], self.weights[-1][: len(x)], said)
+        return [*trail, said]
 
     def find_gradient(self, trail: Trail, pull: torch.Tensor) -> None:
         """Find the gradient of what pulls so on the outputs that a trail leads to."""
         for i, each in self._pulls(trail, pull):
-            torch.bmm(trail[i].transpose(1, 2), each, out=self._gradients[i])
+            self.place.multiply(trail[i].transpose(1, 2), each.to(trail[i].dtype), self._gradients[i])
 
     def pull_on_inputs(self, trail: Trail, pull: torch.Tensor, inputs: slice) -> torch.Tensor:
         """Return how a pull on the outputs that a trail leads to pulls on some inputs, [networks, rows, inputs]."""
         *_, (_, last) = self._pulls(trail, pull)
-        return torch.bmm(last, self.weights[0][: len(pull), inputs].transpose(1, 2))
+        weight = self.weights[0][: len(pull), inputs]
+        out = pull.new_empty((*pull.shape[:2], weight.shape[1]))
+        self.place.multiply(last, weight.transpose(1, 2), out)
+        return out
 
     def _pulls(self, trail: Trail, pull: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the pull on what comes out of every layer, from the last one to the first."""
-        for i in reversed(range(len(self.weights))):
-            yield i, pull
-            if i:
-                pull = torch.bmm(pull, self.weights[i][: len(pull)].transpose(1, 2))
-                fours, pulls = (self.place.fours(each) for each in (trail[i], pull))
-                self.place.launch(self.place.kernels.gate, pulls.shape, fours, pulls, self._sizes[i])
+        last = len(self.weights) - 1
+        yield last, pull
+        for i in range(last, 0, -1):
+            x, width, weight = trail[i], self._sizes[i], self.weights[i][: len(pull)]
+            before = x.new_empty((*x.shape[:2], even(width)))
+            fours, pulls = self.place.fours(x), self.place.fours(before)
+            if i == last:  # few outputs: one kernel for all of it
+                self.place.launch(self.place.kernels.send_back, pulls.shape, fours, weight, pull, width, pulls)
+            else:
+                self.place.multiply(pull, weight[:, : even(width)].transpose(1, 2), before)
+                self.place.launch(self.place.kernels.gate, pulls.shape, fours, width, pulls)
+            pull = before
+            yield i - 1, pull
 
 
 class Improver:
@@ -134,6 +165,7 @@ class Improver:
         self._place.launch(self._place.kernels.tick, 1, self._powers, *self.BETAS, self._corrections)
         mask, what = self.mask, self._what
         masked = (what.gradient, 0) if mask is None else (mask.view(-1), mask.numel())
-        arrays = (what.numbers, what.gradient, *self.moments, self._target.numbers, *masked, self._corrections)
+        arrays = (what.numbers, what.rounded, what.gradient, *self.moments, self._target.numbers, self._target.rounded)
         settings = (*self.BETAS, self.EPSILON, self._rate, self._decay, tau)
-        self._place.launch(self._place.kernels.adam, len(what.numbers), *arrays, *settings)
+        given = (*arrays, *masked, self._corrections, *settings)
+        self._place.launch(self._place.kernels.adam, len(what.numbers), *given)

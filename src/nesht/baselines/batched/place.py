@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +11,11 @@ import torch
 
 from nesht.engines.fused.device import compiling, load, warp
 
-ROW = 4
-"""Numbers in 16 bytes: tensor cores read rows fastest that begin at multiples of them."""
+ROW = 8
+"""Halved numbers in 16 bytes: tensor cores read rows fastest that begin at multiples of them."""
+
+FOUR = 4
+"""Numbers of a row that a thread reads at once."""
 
 WARM = 3
 """How often a function runs as it is written before it is recorded: what it allocates once is then there."""
@@ -24,12 +27,14 @@ class Place:
     Args:
         device: cpu or cuda.
         graphs: on CUDA, play what is recorded from graphs.
-        rough: on CUDA, round products of matrices to TF32.
+        products: how the networks of learners round what they multiply: not (float32), or halved (bfloat16).
     """
 
-    def __init__(self, device: str, graphs: bool = True, rough: bool = True):
+    def __init__(self, device: str, graphs: bool = True, products: torch.dtype = torch.float32):
         self._wp, self.device, self.on_gpu = warp(), torch.device(device), device == "cuda"
-        self.graphs, self._rough = graphs and self.on_gpu, rough
+        self.graphs, self.products = graphs and self.on_gpu, products
+        one = self._wp.dtype_from_torch(products)
+        self._four = self._wp.types.vector(length=FOUR, dtype=one)
         self.stream = torch.cuda.Stream() if self.on_gpu else None
         self._where = {"stream": self._wp.stream_from_torch(self.stream)} if self.on_gpu else {"device": "cpu"}
         with compiling:
@@ -44,16 +49,8 @@ class Place:
     @contextmanager
     def work(self) -> Iterator[None]:
         """Let tensors be made and used here."""
-        if not self.on_gpu:
+        with torch.cuda.stream(self.stream) if self.on_gpu else nullcontext():
             yield
-            return
-        before = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = self._rough
-        try:
-            with torch.cuda.stream(self.stream):
-                yield
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = before
 
     def launch(self, kernel: Any, size: int | tuple[int, ...], *inputs: Any) -> None:
         """Launch a kernel with so many threads; its inputs are tensors and numbers."""
@@ -61,8 +58,17 @@ class Place:
         self._wp.launch(kernel, size, inputs=given, record_tape=False, **self._where)
 
     def fours(self, tensor: torch.Tensor) -> Any:
-        """Return numbers [..., n] as an array [..., n / 4] of four each, which a thread reads at once."""
-        return self._wp.from_torch(tensor.unflatten(-1, (-1, ROW)), dtype=self._wp.vec4)
+        """Return what is multiplied, [..., n], as an array [..., n / 4] of four each, which a thread reads at once."""
+        return self._wp.from_torch(tensor.unflatten(-1, (-1, FOUR)), dtype=self._four)
+
+    def multiply(self, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> None:
+        """Write the products of matrices; their sums are of all digits, and those of `out` are kept."""
+        if out.dtype == left.dtype:
+            torch.bmm(left, right, out=out)
+        elif self.on_gpu:
+            torch.bmm(left, right, out_dtype=out.dtype, out=out)
+        else:
+            torch.bmm(left.to(out.dtype), right.to(out.dtype), out=out)
 
     def record(self, function: Callable[[], None]) -> Callable[[], None]:
         """Return what does the same as a function: on CUDA, after some calls, as a graph of all that it launches."""

@@ -57,8 +57,9 @@ class RunSet:
     ):
         _check(configs)
         self._configs, self._outs, self._report = configs, outs, report
-        rough = configs[0].algorithm in OFF_POLICY  # a search for a step's length needs all digits
-        self._place = Place(check_device(configs[0].device), graphs, rough)
+        device = check_device(configs[0].device)
+        halved = device == "cuda" and configs[0].algorithm in OFF_POLICY  # TRPO's search for a length needs all digits
+        self._place = Place(device, graphs, torch.bfloat16 if halved else torch.float32)
         self._life = self._live()
         self.summaries: list[dict[str, Any]] = []
         """Of the runs, once they are finished."""
