@@ -49,7 +49,7 @@ def state(training: Training) -> dict[str, torch.Tensor]:
     return {**numbers, "lived": training.replay.numbers, "moments": training.replay.moments}
 
 
-@pytest.mark.parametrize("products", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("products", [torch.float32, torch.float16])
 @pytest.mark.parametrize("task", [TASK, Task("Hopper-v4", max_episode_steps=25)], ids=["noisy", "clean"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_graph_does_what_is_written(name: str, task: Task, products: torch.dtype) -> None:
@@ -87,7 +87,7 @@ def warp_on_cpu() -> None:
 
 
 @pytest.mark.usefixtures("warp_on_cpu")
-@pytest.mark.parametrize("products", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("products", [torch.float32, torch.float16])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gpu_does_what_the_cpu_does(name: str, products: torch.dtype) -> None:
     gpu, cpu = (state(trained(Place(device, products=products), 26, name)) for device in ("cuda", "cpu"))

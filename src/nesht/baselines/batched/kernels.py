@@ -23,6 +23,7 @@ def join(
     seen: wp.array3d(dtype=float),
     action: wp.array3d(dtype=float),
     actions: int,
+    most: float,
     out: wp.array3d(dtype=Any),
 ):
     """Write observations, actions, a 1 and zeros: to all networks of a run alike."""
@@ -39,18 +40,18 @@ def join(
             value = action[run, i, at - width]
         elif at == width + actions:
             value = 1.0
-        four[m] = four.dtype(value)
+        four[m] = four.dtype(wp.clamp(value, -most, most))
     out[n, i, j] = four
 
 
 @wp.kernel(enable_backward=False)
-def rectify(x: wp.array3d(dtype=Any), width: int):
+def rectify(x: wp.array3d(dtype=Any), width: int, most: float):
     """Turn what came out of a layer into what goes into the next."""
     n, i, j = wp.tid()
     four = x[n, i, j]
     for m in range(4):
         if 4 * j + m < width:
-            four[m] = wp.max(four[m], four.dtype(0.0))
+            four[m] = four.dtype(wp.clamp(float(four[m]), 0.0, most))
         elif 4 * j + m == width:
             four[m] = four.dtype(1.0)
         else:
@@ -59,7 +60,7 @@ def rectify(x: wp.array3d(dtype=Any), width: int):
 
 
 @wp.kernel(enable_backward=False)
-def gate(x: wp.array3d(dtype=Any), width: int, pull: wp.array3d(dtype=Any)):
+def gate(x: wp.array3d(dtype=Any), width: int, most: float, pull: wp.array3d(dtype=Any)):
     """Let no pull through where a layer put out nothing, nor beyond what it puts out."""
     n, i, j = wp.tid()
     four = x[n, i, j]
@@ -67,6 +68,8 @@ def gate(x: wp.array3d(dtype=Any), width: int, pull: wp.array3d(dtype=Any)):
     for m in range(4):
         if 4 * j + m >= width or four[m] <= four.dtype(0.0):
             pulls[m] = four.dtype(0.0)
+        else:
+            pulls[m] = four.dtype(wp.clamp(float(pulls[m]), -most, most))
     pull[n, i, j] = pulls
 
 
@@ -76,9 +79,11 @@ def send_back(
     weight: wp.array3d(dtype=Any),
     pull: wp.array3d(dtype=float),
     width: int,
+    scale: float,
+    most: float,
     out: wp.array3d(dtype=Any),
 ):
-    """Turn a pull on what the last layer puts out into one on what the layer before it does."""
+    """Turn a pull on what the last layer puts out into one on what the layer before it does, and scale it."""
     n, i, j = wp.tid()
     four = x[n, i, j]
     for m in range(4):
@@ -87,8 +92,15 @@ def send_back(
         if at < width and four[m] > four.dtype(0.0):
             for o in range(pull.shape[2]):
                 total += pull[n, i, o] * float(weight[n, at, o])
-        four[m] = four.dtype(total)
+        four[m] = four.dtype(wp.clamp(scale * total, -most, most))
     out[n, i, j] = four
+
+
+@wp.kernel(enable_backward=False)
+def round_off(pull: wp.array3d(dtype=float), scale: float, most: float, out: wp.array3d(dtype=Any)):
+    """Scale a pull and round it to what is multiplied."""
+    n, i, j = wp.tid()
+    out[n, i, j] = out.dtype(wp.clamp(scale * pull[n, i, j], -most, most))
 
 
 @wp.kernel(enable_backward=False)
@@ -112,6 +124,7 @@ def adam(
     mask: wp.array(dtype=float),
     masked: int,
     corrections: wp.array(dtype=float),
+    unscale: float,
     beta1: float,
     beta2: float,
     epsilon: float,
@@ -122,7 +135,7 @@ def adam(
     """Do what torch.optim.Adam does, then let the target follow; what is multiplied is rounded."""
     i = wp.tid()
     x = numbers[i]
-    g = gradient[i]
+    g = unscale * gradient[i]
     if i < masked:
         g = g * mask[i]
     g = g + decay * x
@@ -348,7 +361,7 @@ def scale_reward(reward: wp.array(dtype=float), var: wp.array2d(dtype=wp.float64
     out[n] = wp.clamp(float(scaled), -CLIP, CLIP)
 
 
-for one in (wp.float32, wp.bfloat16):
+for one in (wp.float32, wp.float16):
     four = wp.types.vector(length=4, dtype=one)
     wp.overload(join, {"out": wp.array3d(dtype=four)})
     wp.overload(rectify, {"x": wp.array3d(dtype=four)})
@@ -356,4 +369,5 @@ for one in (wp.float32, wp.bfloat16):
     wp.overload(
         send_back, {"x": wp.array3d(dtype=four), "weight": wp.array3d(dtype=one), "out": wp.array3d(dtype=four)}
     )
+    wp.overload(round_off, {"out": wp.array3d(dtype=one)})
     wp.overload(adam, {name: wp.array(dtype=one) for name in ("rounded", "target_rounded")})

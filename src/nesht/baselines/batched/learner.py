@@ -94,7 +94,7 @@ class Learner(ABC):
         out = seen[0].new_empty((self.runs, sum(rows), wide(self.shape.seen)), dtype=self.place.products)
         for each, part in zip(seen, out.split(rows, 1), strict=True):
             fours = self.place.fours(part)
-            self.place.launch(self.place.kernels.join, fours.shape, each, each, 0, fours)
+            self.place.launch(self.place.kernels.join, fours.shape, each, each, 0, self.place.most, fours)
         return actor.forward(out)
 
     def judge(self, critic: Networks, seen: torch.Tensor, action: torch.Tensor, critics: int) -> Trail:
@@ -103,7 +103,7 @@ class Learner(ABC):
         size = (critics * self.runs, seen.shape[1], wide(self.shape.seen + count))
         out = seen.new_empty(size, dtype=self.place.products)
         fours = self.place.fours(out)
-        self.place.launch(self.place.kernels.join, fours.shape, seen, action, count, fours)
+        self.place.launch(self.place.kernels.join, fours.shape, seen, action, count, self.place.most, fours)
         return critic.forward(out)
 
     def improve_critics(

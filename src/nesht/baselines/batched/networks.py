@@ -45,6 +45,8 @@ class Numbers:
         self.numbers, self.gradient, self.place = numbers, torch.zeros_like(numbers), place
         self.rounded = numbers
         """The same, as they are multiplied."""
+        self.scale = 1.0
+        """What the gradient is multiplied with."""
 
 
 class Networks(Numbers):
@@ -61,7 +63,7 @@ class Networks(Numbers):
         columns = [*map(even, sizes[1:-1]), sizes[-1]]
         self._shapes = [(len(luck), wide(inputs), many) for inputs, many in zip(sizes[:-1], columns, strict=True)]
         super().__init__(torch.zeros(sum(map(math.prod, self._shapes)), device=place.device), place)
-        self._gradients = self._matrices(self.gradient)
+        self._gradients, self.scale = self._matrices(self.gradient), place.scale
         for i, part in enumerate(self.layers()):
             numbers = torch.stack([torch.rand(part.shape[1:], generator=each) for each in luck])
             part.copy_((2 * numbers - 1) / math.sqrt(sizes[i // 2]))
@@ -104,7 +106,7 @@ class Networks(Numbers):
             out = x.new_empty((*x.shape[:2], wide(width)))
             self.place.multiply(trail[-1], weight[: len(x)], out[..., : weight.shape[2]])
             fours = self.place.fours(out)
-            self.place.launch(self.place.kernels.rectify, fours.shape, fours, width)
+            self.place.launch(self.place.kernels.rectify, fours.shape, fours, width, self.place.most)
             trail.append(out)
         said = self.numbers.new_empty((*x.shape[:2], self._sizes[-1]))
         self.place.multiply(trail[-1], self.weights[-1][: len(x)], said)
@@ -113,18 +115,18 @@ class Networks(Numbers):
     def find_gradient(self, trail: Trail, pull: torch.Tensor) -> None:
         """Find the gradient of what pulls so on the outputs that a trail leads to."""
         for i, each in self._pulls(trail, pull):
-            self.place.multiply(trail[i].transpose(1, 2), each.to(trail[i].dtype), self._gradients[i])
+            self.place.multiply(trail[i].transpose(1, 2), self._rounded(each), self._gradients[i])
 
     def pull_on_inputs(self, trail: Trail, pull: torch.Tensor, inputs: slice) -> torch.Tensor:
         """Return how a pull on the outputs that a trail leads to pulls on some inputs, [networks, rows, inputs]."""
         *_, (_, last) = self._pulls(trail, pull)
         weight = self.weights[0][: len(pull), inputs]
         out = pull.new_empty((*pull.shape[:2], weight.shape[1]))
-        self.place.multiply(last, weight.transpose(1, 2), out)
-        return out
+        self.place.multiply(self._rounded(last), weight.transpose(1, 2), out)
+        return out if self.place.scale == 1 else out.div_(self.place.scale)
 
     def _pulls(self, trail: Trail, pull: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
-        """Yield the pull on what comes out of every layer, from the last one to the first."""
+        """Yield the pull on what comes out of every layer, from the last one to the first; all others are scaled."""
         last = len(self.weights) - 1
         yield last, pull
         for i in range(last, 0, -1):
@@ -132,12 +134,21 @@ class Networks(Numbers):
             before = x.new_empty((*x.shape[:2], even(width)))
             fours, pulls = self.place.fours(x), self.place.fours(before)
             if i == last:  # few outputs: one kernel for all of it
-                self.place.launch(self.place.kernels.send_back, pulls.shape, fours, weight, pull, width, pulls)
+                given = (weight, pull, width, self.place.scale, self.place.most)
+                self.place.launch(self.place.kernels.send_back, pulls.shape, fours, *given, pulls)
             else:
                 self.place.multiply(pull, weight[:, : even(width)].transpose(1, 2), before)
-                self.place.launch(self.place.kernels.gate, pulls.shape, fours, width, pulls)
+                self.place.launch(self.place.kernels.gate, pulls.shape, fours, width, self.place.most, pulls)
             pull = before
             yield i - 1, pull
+
+    def _rounded(self, pull: torch.Tensor) -> torch.Tensor:
+        """Return a pull as it is multiplied: scaled, if it was not yet."""
+        if pull.dtype == self.place.products:
+            return pull
+        out = pull.new_empty(pull.shape, dtype=self.place.products)
+        self.place.launch(self.place.kernels.round_off, pull.shape, pull, self.place.scale, self.place.most, out)
+        return out
 
 
 class Improver:
@@ -166,6 +177,6 @@ class Improver:
         mask, what = self.mask, self._what
         masked = (what.gradient, 0) if mask is None else (mask.view(-1), mask.numel())
         arrays = (what.numbers, what.rounded, what.gradient, *self.moments, self._target.numbers, self._target.rounded)
-        settings = (*self.BETAS, self.EPSILON, self._rate, self._decay, tau)
+        settings = (1 / what.scale, *self.BETAS, self.EPSILON, self._rate, self._decay, tau)
         given = (*arrays, *masked, self._corrections, *settings)
         self._place.launch(self._place.kernels.adam, len(what.numbers), *given)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,11 @@ ROW = 8
 """Halved numbers in 16 bytes: tensor cores read rows fastest that begin at multiples of them."""
 
 FOUR = 4
-"""Numbers of a row that a thread reads at once."""
+"""Numbers of a row that one thread works on."""
+
+MOST, SCALE = 6e4, 1024.0
+"""The largest number that is multiplied where numbers are halved, and what gradients are multiplied with on their way
+there, so that small ones are not lost: 16 bits hold 6e-8 to 65504, with three digits."""
 
 WARM = 3
 """How often a function runs as it is written before it is recorded: what it allocates once is then there."""
@@ -27,12 +32,13 @@ class Place:
     Args:
         device: cpu or cuda.
         graphs: on CUDA, play what is recorded from graphs.
-        products: how the networks of learners round what they multiply: not (float32), or halved (bfloat16).
+        products: how the networks of learners round what they multiply: not (float32), or halved (float16).
     """
 
     def __init__(self, device: str, graphs: bool = True, products: torch.dtype = torch.float32):
         self._wp, self.device, self.on_gpu = warp(), torch.device(device), device == "cuda"
         self.graphs, self.products = graphs and self.on_gpu, products
+        self.most, self.scale = (MOST, SCALE) if products == torch.float16 else (math.inf, 1.0)
         one = self._wp.dtype_from_torch(products)
         self._four = self._wp.types.vector(length=FOUR, dtype=one)
         self.stream = torch.cuda.Stream() if self.on_gpu else None
@@ -49,8 +55,16 @@ class Place:
     @contextmanager
     def work(self) -> Iterator[None]:
         """Let tensors be made and used here."""
-        with torch.cuda.stream(self.stream) if self.on_gpu else nullcontext():
+        if not self.on_gpu:
             yield
+            return
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = False
+        try:
+            with torch.cuda.stream(self.stream):
+                yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
 
     def launch(self, kernel: Any, size: int | tuple[int, ...], *inputs: Any) -> None:
         """Launch a kernel with so many threads; its inputs are tensors and numbers."""
@@ -58,11 +72,11 @@ class Place:
         self._wp.launch(kernel, size, inputs=given, record_tape=False, **self._where)
 
     def fours(self, tensor: torch.Tensor) -> Any:
-        """Return what is multiplied, [..., n], as an array [..., n / 4] of four each, which a thread reads at once."""
+        """Return what is multiplied, [..., n], as an array [..., n / 4] of four each, which one thread works on."""
         return self._wp.from_torch(tensor.unflatten(-1, (-1, FOUR)), dtype=self._four)
 
     def multiply(self, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> None:
-        """Write the products of matrices; their sums are of all digits, and those of `out` are kept."""
+        """Write the products of matrices; sums of halved numbers have more digits, as many as `out` has room for."""
         if out.dtype == left.dtype:
             torch.bmm(left, right, out=out)
         elif self.on_gpu:
@@ -73,6 +87,12 @@ class Place:
     def record(self, function: Callable[[], None]) -> Callable[[], None]:
         """Return what does the same as a function: on CUDA, after some calls, as a graph of all that it launches."""
         return _Player(self, function) if self.graphs else function
+
+
+def can_halve(device: str) -> bool:
+    """Whether products of halved numbers with sums of all digits are to be had there."""
+    new = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
+    return new and device == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
 
 
 def spare(width: int) -> int:

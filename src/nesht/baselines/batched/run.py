@@ -12,7 +12,7 @@ from nesht.baselines.batched import OFF_POLICY, why_not
 from nesht.baselines.batched.evaluation import Evaluation
 from nesht.baselines.batched.exchange import pack_policy
 from nesht.baselines.batched.onpolicy import OnPolicyTraining
-from nesht.baselines.batched.place import Place
+from nesht.baselines.batched.place import Place, can_halve
 from nesht.baselines.batched.training import Training
 from nesht.baselines.run import MODEL, NORMALISER, BaselineConfig, Diary, Report
 from nesht.engines.fused.device import check_device
@@ -58,8 +58,8 @@ class RunSet:
         _check(configs)
         self._configs, self._outs, self._report = configs, outs, report
         device = check_device(configs[0].device)
-        halved = device == "cuda" and configs[0].algorithm in OFF_POLICY  # TRPO's search for a length needs all digits
-        self._place = Place(device, graphs, torch.bfloat16 if halved else torch.float32)
+        halved = can_halve(device) and configs[0].algorithm in OFF_POLICY  # TRPO's search for a length needs all digits
+        self._place = Place(device, graphs, torch.float16 if halved else torch.float32)
         self._life = self._live()
         self.summaries: list[dict[str, Any]] = []
         """Of the runs, once they are finished."""
