@@ -86,6 +86,9 @@ class StrategyOptions:
     """Share of the directions that count, those with the best member, in (0, 1]; a number or kind:start:end."""
     explore: float | str = 1.0
     """How far weights that are zero are perturbed, as a share of sigma, in (0, 1]; a number or kind:start:end."""
+    focus: int = 0
+    """Perturb those of them further whose unit is nearly kept: by its strength over that of the weakest one kept, to
+    this power, where that is more than `explore`; 0 is no such thing."""
     step_cost: float | str = 0.0
     """Subtracted from training's reward for every step: 1 cancels a survival bonus of 1; a number or kind:start:end."""
     common_randomness: Literal["none", "pair", "generation"] = "none"
@@ -188,8 +191,9 @@ class Config:
         plain = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         if not is_atari(self.task.env):
             del plain["policy"]["virtual_batch_norm"]
-        if self.strategy.rank_by == "weight":  # files from before there was a choice mean the same
-            del plain["strategy"]["rank_by"]
+        for name in NEWER:
+            if getattr(self.strategy, name) == getattr(StrategyOptions, name):
+                del plain["strategy"][name]
         return {**plain, "task": plain_task(self.task)}
 
     def identity(self) -> dict[str, Any]:
@@ -202,6 +206,9 @@ class Config:
         """Return the options as a config file."""
         return tomli_w.dumps(self.sections())
 
+
+NEWER = ("rank_by", "focus")
+"""Options of a strategy that are not said where they change nothing: files from before they existed mean the same."""
 
 ATARI = ("screen", "frame_skip", "frame_stack", "noop_max", "sticky", "life_ends")
 """The options of a task that only Atari games have."""

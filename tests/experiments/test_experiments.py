@@ -208,7 +208,7 @@ def test_what_was_found_by_hand_is_given_to_every_method() -> None:
             for method in METHODS:
                 parents = tuning.first_draws(env, method)[:2]
                 made = tuning.children(env, method, number, parents, parents)
-                known = {*parents[0], "fade", *(["rank_by"] if method == "ours" else [])}
+                known = {*parents[0], "fade", *(tuning.OWN_LATER.get(method, ()))}
                 for lead in leads[env[:-3]]:
                     found = {name: value for name, value in lead.items() if name in known}
                     assert all({**parent, **found} in [*made, *parents] for parent in parents)

@@ -10,6 +10,7 @@ import pytest
 
 from nesht.errors import UserError
 from nesht.strategy import HardThreshold, Strategy, Units
+from nesht.strategy.nes import together
 from nesht.strategy.shaping import elite
 
 Maker = Callable[[Any], Any]
@@ -72,10 +73,39 @@ def test_what_is_zero_is_perturbed_less(array: Maker) -> None:
     np.testing.assert_allclose(members[:, 0::2], THETA[:, None] + np.where(THETA != 0, 0.5, 0.1)[:, None] * eps)
 
 
+def test_what_is_nearly_kept_is_perturbed_further(array: Maker) -> None:
+    pairs = Units(7, (np.array([[0, 1], [2, 3], [4, 5]]),))  # and one parameter in no unit
+    dense = np.array([[3.0, 4.0, 0.0, 4.0, 2.0, 0.0, 0.0], [0.1, 0.0, 0.6, 0.8, 0.3, 0.4, 7.0]])
+    made = Strategy(pairs, n=8, k=1, explore=0.25, sigma=1.0, focus=2, sparsifier=HardThreshold(pairs, 1.0))
+    state = made.init(array(dense), np.array([1, 2]))
+    wanted = [[1, 1, 0.64, 0.64, 0.25, 0.25, 1], [0.25, 0.25, 1, 1, 0.25, 0.25, 1]]  # 4/5 and 2/5, 0.1 and 0.5, squared
+    np.testing.assert_allclose(np.asarray(made.ask(state, NOW).width), wanted)
+    spread = np.where(np.arange(7) < 4, 1.0, 2.0)[None].repeat(2, 0)
+    wanted[0][4:6], wanted[1][4:6] = [0.64, 0.64], [1, 1]
+    np.testing.assert_allclose(np.asarray(made.ask(state, NOW, spread).width), wanted)
+
+
+def test_runs_of_a_fleet_have_a_focus_each_and_none_is_none(array: Maker) -> None:
+    dense = array(np.array([[1.0, 0.9, 0.5, 0.0, 0.2, 0.0]] * 2))
+    options = ({"focus": 0}, {"focus": 3})
+    one, other = (
+        strategy(k=1, explore=0.1, sigma=1.0, sparsifier=HardThreshold(UNITS, 1.0), **each) for each in options
+    )
+    both = together([one, other])
+    width = np.asarray(both.ask(both.init(dense, np.array([1, 2])), NOW).width)
+    for run, each in enumerate((one, other)):
+        alone = np.asarray(each.ask(each.init(dense, np.array([1, 2])), NOW).width)
+        assert (width[run] == alone[run]).all()
+    assert (width[0, 1:] == 0.1).all()
+    assert width[1, 1] == pytest.approx(0.9**3)
+
+
 def test_at_the_start_no_parameter_is_preferred(array: Maker) -> None:
     made = strategy(explore=0.25)
     state = made.init(array(np.zeros((2, 6))), np.array([1, 2]))
     assert np.ptp(np.asarray(made.ask(state, NOW).width)) == 0
+    focused = strategy(explore=0.25, focus=4)
+    assert np.ptp(np.asarray(focused.ask(state, NOW).width)) == 0
 
 
 @pytest.mark.parametrize("options", [{"elite": 0.0}, {"elite": 1.5}, {"explore": 0.0}, {"explore": "linear:1:2"}])

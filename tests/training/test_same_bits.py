@@ -93,6 +93,7 @@ def test_a_run_is_the_same_beside_runs_with_other_numbers(options: dict[str, Any
     changes += [
         {"elite": 0.5},
         {"explore": 0.3, "step_cost": 0.5},
+        {"explore": 0.3, "focus": 2},
         {"normalise": True},
         {"common_randomness": "generation"},
         {"normalise": True, "common_randomness": "pair"},

@@ -110,8 +110,13 @@ def options_of(method: str, drawn: Draw) -> dict[str, Any]:
 
 
 def _more(method: str, drawn: Draw, whole: bool) -> dict[str, Any]:
-    """Return the options of a trial; `rank_by` is said even if it was not drawn: the preset may have another."""
-    return {"rank_by": "weight", **options_of(method, drawn), **({} if whole else {"generations": PATIENCE})}
+    """Return the options of a trial; some are said even if they were not drawn: the preset may have others."""
+    return {
+        "rank_by": "weight",
+        "focus": 0,
+        **options_of(method, drawn),
+        **({} if whole else {"generations": PATIENCE}),
+    }
 
 
 def first_draws(env: str, method: str) -> list[Draw]:

@@ -24,7 +24,7 @@ from nesht.strategy.optimisers import SGD, Optimiser
 from nesht.strategy.perturb import Array, Population
 from nesht.strategy.schedules import PerRun, Schedule
 from nesht.strategy.shaping import SHAPINGS, elite
-from nesht.strategy.sparsify import NoSparsity, Sparsifier, per_run
+from nesht.strategy.sparsify import NoSparsity, Sparsifier, nearness, per_run
 from nesht.strategy.units import Units
 
 
@@ -78,6 +78,9 @@ class Strategy:
     """A key of `SHAPINGS`."""
     explore: Schedule | PerRun | float | str = 1.0
     """How far parameters that are zero are perturbed, as a share of sigma."""
+    focus: int | np.ndarray = 0
+    """Perturb those further whose unit is nearly kept: by its strength over that of the weakest one kept, to this
+    power, where that is more than `explore`; 0 is no such thing. One, or one per run."""
     elite: Schedule | PerRun | float | str = 1.0
     """Share of the directions that count, those with the best member."""
     optimiser: Optimiser = field(default_factory=SGD)
@@ -133,15 +136,30 @@ class Strategy:
         theta, dense = self.sparsifier.split(theta, self.kept(start), rate)
         return State(theta, dense, zeros, zeros, np.asarray(seed), np.zeros(len(seed), np.int64))
 
-    def ask(self, state: State, progress: np.ndarray) -> Population:
-        """Return the members to evaluate; progress, (runs,) in [0, 1], is how much of the budget is spent."""
+    def ask(self, state: State, progress: np.ndarray, spread: np.ndarray | None = None) -> Population:
+        """Return the members to evaluate; progress, (runs,) in [0, 1], is how much of the budget is spent.
+
+        With a `spread`, (runs, d), the strength of units counts every parameter times that, as in `tell`.
+        """
         xp = array_namespace(state.theta)
         sigma = self._like(state.theta, self._schedule("sigma").at(progress))
         explore, reach = self._schedule("explore").at(progress), None
         if np.any(explore != 1):
             share = self._like(state.theta, explore)[:, None]
+            if np.any(self.focus):
+                share = xp.maximum(share, self._promise(state, progress, self._maybe_like(state.theta, spread)))
             reach = xp.where(state.theta != 0, xp.ones_like(state.theta), share)
         return Population(state.theta, sigma, state.seed, state.generation, self.n, self.mirrored, reach)
+
+    def _promise(self, state: State, progress: np.ndarray, spread: Array | None) -> Array:
+        """Return how near every parameter is to being kept, to the power of the focus; 0 without one. (runs, d)."""
+        xp = array_namespace(state.theta)
+        near = nearness(state.dense, self.kept(progress), self.units, spread)
+        power = self._like(near, np.broadcast_to(self.focus, len(state.seed)))[:, None]
+        promise = xp.where(power > 0, near, xp.zeros_like(near))
+        for count in range(1, int(np.max(self.focus))):  # not near**power, whose last bits depend on the run's company
+            promise = xp.where(power > count, promise * near, promise)
+        return promise
 
     def tell(
         self,
@@ -208,8 +226,8 @@ class Strategy:
 def together(strategies: Sequence[Strategy]) -> Strategy:
     """Return one strategy for a fleet whose run i follows strategies[i].
 
-    They may differ in schedules and numbers, in weight decay, and in the memory or strength of their sparsifiers; in
-    nothing else.
+    They may differ in schedules and numbers, in weight decay and focus, and in the memory or strength of their
+    sparsifiers; in nothing else.
     """
     first = strategies[0]
     numbers: dict[str, Any] = {
@@ -218,10 +236,10 @@ def together(strategies: Sequence[Strategy]) -> Strategy:
     }
     if first.k is not None:
         numbers["k"] = PerRun(tuple(Schedule.parse(one.k, "k") for one in strategies))  # type: ignore[arg-type]
-    decay = np.array([one.weight_decay for one in strategies])
+    numbers |= {name: np.array([getattr(one, name) for one in strategies]) for name in ("weight_decay", "focus")}
     sparsifier = first.sparsifier
     for name in ("memory", "strength"):
         if hasattr(sparsifier, name):
             values = np.array([getattr(one.sparsifier, name) for one in strategies])
             sparsifier = replace(sparsifier, **{name: values})  # type: ignore[type-var]
-    return replace(first, **numbers, weight_decay=decay, sparsifier=sparsifier)
+    return replace(first, **numbers, sparsifier=sparsifier)

@@ -143,6 +143,21 @@ def strongest(theta: Array, k: list[Array], units: Units, spread: Array | None =
     return units.expand(marked, like=theta)
 
 
+def nearness(dense: Array, k: list[Array], units: Units, spread: Array | None = None) -> Array:
+    """Return how near every parameter is to being kept, (runs, d) in [0, 1].
+
+    That is the strength of its unit over that of the k-th strongest, and 1 where it is one of those.
+    """
+    xp = array_namespace(dense)
+    near = []
+    for strength, wanted in zip(units.strength(dense if spread is None else dense * spread), k, strict=True):
+        last = xp.asarray(wanted, device=device(dense))[:, None] - 1
+        weakest = xp.take_along_axis(xp.sort(strength, axis=1, descending=True), last, axis=1)
+        below = strength < weakest  # which is then more than zero
+        near.append(xp.where(below, strength / xp.where(below, weakest, 1.0), xp.ones_like(strength)))
+    return units.expand(near, like=dense)
+
+
 def hard_threshold(theta: Array, k: list[Array], units: Units, spread: Array | None = None) -> Array:
     """Return the nearest point to theta with at most k nonzero units: all but the strongest become exactly 0.
 

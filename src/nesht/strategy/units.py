@@ -56,17 +56,17 @@ class Units:
             norms.append(xp.abs(values[:, :, 0]) if one else xp.sqrt(xp.sum(values * values, axis=2)))
         return norms
 
-    def expand(self, keep: list[Array], like: Array) -> Array:
-        """Expand one keep-or-drop decision per unit to all parameters, (runs, size); the rest is kept."""
+    def expand(self, given: list[Array], like: Array) -> Array:
+        """Give all parameters, (runs, size), what is given for their unit, (runs, units) per pool; the rest gets 1."""
         xp = array_namespace(like)
         runs = like.shape[0]
         parts = [
-            xp.reshape(xp.broadcast_to(decision[:, :, None], (runs, *pool.shape)), (runs, -1))
-            for decision, pool in zip(keep, self.pools, strict=True)
+            xp.reshape(xp.broadcast_to(each[:, :, None], (runs, *pool.shape)), (runs, -1))
+            for each, pool in zip(given, self.pools, strict=True)
         ]
         order, inverse = self._order
         rest = len(order) - sum(pool.size for pool in self.pools)
-        parts.append(xp.ones((runs, rest), dtype=xp.bool, device=device(like)))
+        parts.append(xp.ones((runs, rest), dtype=given[0].dtype if given else xp.bool, device=device(like)))
         return xp.take(xp.concat(parts, axis=1), xp.asarray(inverse, device=device(like)), axis=1)
 
 

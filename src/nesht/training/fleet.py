@@ -140,7 +140,7 @@ class Generation:
 def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generation]:
     """Run one generation of every run: ask, run episodes, tell."""
     strategy, spent = setup.strategy, progress(fleet, setup)
-    population = _ask(fleet.state, setup, engine, spent)
+    population = _ask(fleet.state, fleet, setup, engine, spent)
     due = (fleet.evaluated < 0) | (fleet.steps - fleet.evaluated >= setup.eval_every)
     trained, evaluated = _training_episodes(setup, population), _evaluation_episodes(setup, population, due)
     outcomes = engine.run(_together(fleet, setup, population, trained, evaluated))
@@ -173,7 +173,7 @@ def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, np.ndar
     """
     spent = progress(fleet, setup)
     final = setup.strategy.finish(fleet.state, spent, _spread(fleet.moments, setup))
-    population = _ask(final, setup, engine, spent)
+    population = _ask(final, fleet, setup, engine, spent)
     episodes = _evaluation_episodes(setup, population, fleet.evaluated != fleet.steps)
     outcomes = engine.run(_together(fleet, setup, population, episodes))
     score = _scores(outcomes, 0, episodes[0], len(fleet))
@@ -182,9 +182,9 @@ def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, np.ndar
     return replace(fleet, evaluated=fleet.steps, recent=_remember(recent, score)), score
 
 
-def _ask(state: State, setup: Setup, engine: Engine, spent: np.ndarray) -> Population:
+def _ask(state: State, fleet: Fleet, setup: Setup, engine: Engine, spent: np.ndarray) -> Population:
     """Return the members to evaluate, with the engine's directions."""
-    return replace(setup.strategy.ask(state, spent), source=engine.source)
+    return replace(setup.strategy.ask(state, spent, _spread(fleet.moments, setup)), source=engine.source)
 
 
 _Names = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

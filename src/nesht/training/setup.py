@@ -90,6 +90,7 @@ def kind(config: Config) -> str:
         "step_cost": 0.0,
         "elite": 1.0,
         "explore": 1.0,
+        "focus": 0,
     }
     free |= {"normalise": False, "common_randomness": "none", "k": None if config.strategy.k is None else 1}
     signs = {name: float(getattr(config.strategy, name) > 0) for name in ("memory", "penalty", "weight_decay")}
@@ -159,6 +160,7 @@ def _strategy(config: Config, policy: Shape) -> Strategy:
         shaping=options.shaping,
         elite=options.elite,
         explore=options.explore,
+        focus=options.focus,
         optimiser=OPTIMISERS[options.optimiser](**({"momentum": options.momentum} if options.momentum else {})),
         weight_decay=options.weight_decay,
         sparsifier=sparsifiers[options.sparsifier](),
@@ -195,6 +197,7 @@ def _check_ranges(config: Config) -> None:
             strategy.momentum == 0 or strategy.optimiser == "sgd",
             "momentum belongs to the optimiser sgd; adam has its own.",
         ),
+        (strategy.focus >= 0, f"focus must be 0 or more, got {strategy.focus}."),
         (0 <= strategy.weight_decay < math.inf, f"weight_decay must be 0 or more, got {strategy.weight_decay}."),
         (0 <= strategy.penalty < math.inf, f"penalty must be 0 or more, got {strategy.penalty}."),
         (
