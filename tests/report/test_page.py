@@ -9,6 +9,7 @@ import pytest
 
 from nesht.errors import UserError
 from nesht.experiments.catalogue import BETAS, EXPERIMENTS
+from nesht.experiments.methods import REINFORCEMENT
 from nesht.experiments.paper import TABLE
 from nesht.experiments.runner import Results
 from nesht.report.page import write_report
@@ -76,7 +77,7 @@ def test_the_page_needs_no_network_and_no_script(tmp_path: Path) -> None:
 def test_the_table_counts_what_the_results_say(tmp_path: Path) -> None:
     section = write_report([made_up(tmp_path, "table1")], tmp_path / "report.html")[0]
     rows = len(TABLE)
-    assert section.lead.count(f"{rows} of {rows}") == 3
+    assert section.lead.count(f"{rows} of {rows}") == 4
     page = (tmp_path / "report.html").read_text()
     for numbers in TABLE.values():
         assert all(f"{number:g}" in page for number in numbers)
@@ -117,6 +118,21 @@ def test_the_papers_claims_are_counted(tmp_path: Path) -> None:
     # NES scores 1000 to 1020 in the made-up results; every number of the paper for it is smaller
     assert "NES: the paper&#x27;s number is below ours" in page or "NES: the paper's number is below ours" in page
     assert "HalfCheetah-v4 x5 (1010 against 819.2)" in page
+
+
+def test_learners_that_ran_on_some_tasks_are_counted_on_these(tmp_path: Path) -> None:
+    results = Results.read(made_up(tmp_path, "table1"))
+    results.runs = [row for row in results.runs if row["method"] not in REINFORCEMENT or row["env"] == "Hopper-v4"]
+    for row in results.runs:
+        row["score"] = 9999 if (row["method"], row["noise"]) == ("TD3", "20") else row["score"]
+    results.write()
+    (section,) = write_report([results.folder], tmp_path / "report.html")
+    assert f"above our own runs of {', '.join(REINFORCEMENT)} in 2 of 3, with intervals apart in 2" in section.lead
+    page = (tmp_path / "report.html").read_text()
+    assert "TD3: the paper's number is" in page
+    together = page.partition("All tasks together")[2].partition("</table>")[0]
+    assert "<th>NES</th>" in together
+    assert "<th>TD3</th>" not in together
 
 
 def test_scores_over_all_tasks_are_multiples_of_the_papers_best() -> None:

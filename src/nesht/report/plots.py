@@ -107,8 +107,10 @@ def curves(evaluations: Sequence[Row], measure: str, name: str, caption: str) ->
                 axes.set_title(f"{env}, x{noise} noise", loc="left")
                 if i == len(envs) - 1:
                     axes.set_xlabel("million environment steps")
-        what = panels[0, 0].get_legend_handles_labels()
-        panels[0, 0].figure.legend(*what, loc="outside upper left", ncols=len(methods), frameon=False)
+        named = [axes.get_legend_handles_labels() for axes in panels.flat]
+        what = {label: line for lines, labels in named for line, label in zip(lines, labels, strict=True)}
+        place = {"loc": "outside upper left", "ncols": len(what), "frameon": False}
+        panels[0, 0].figure.legend(list(what.values()), list(what), **place)
 
     return drawn(name, caption, len(envs), len(noises), draw, 2.2)
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from statistics import mode
 from typing import Any
 
 from nesht.experiments.methods import METHODS, REINFORCEMENT
 from nesht.experiments.paper import ARS, published
 from nesht.experiments.runner import Results
 from nesht.experiments.statistics import Estimate, interquartile_mean, mean, probability_of_improvement
-from nesht.report.claims import across_tasks, against_the_paper, ahead, thresholding_helps
+from nesht.report.claims import across_tasks, against_the_paper, ahead, task_scores, thresholding_helps
 from nesht.report.plots import Figure, curves, heatmaps, lines, select, values, with_recovery
 
 Row = dict[str, Any]
 ORDER = tuple(reversed(METHODS))
 """Ours first."""
 PRESETS = {"paper": "the authors' trainer", "tuned": "every method tuned"}
-RIVALS = tuple(method for method in METHODS if method != "ours")
+ALL = (*ORDER, *REINFORCEMENT)
 
 
 @dataclass(frozen=True)
@@ -52,34 +53,27 @@ def tasks(runs: Sequence[Row]) -> list[tuple[str, str]]:
 def table1(results: Results) -> Section:
     """Return the table of scores, how sure it is, feature recovery, and learning curves."""
     runs, rows, chances, kept = results.runs, [], [], []
+    whole = [method for method in ALL if task_scores(runs, method).keys() >= task_scores(runs, "ours").keys()]
+    rivals = [method for method in ALL if method != "ours" and task_scores(runs, method)]
+    usual = mode(len(scores) for method in ALL for scores in task_scores(runs, method).values())
     for env, noise in tasks(runs):
-        here = {method: values(select(runs, env=env, noise=noise, method=method), "score") for method in METHODS}
-        found = {method: mean(scores) for method, scores in here.items() if scores}
-        cells = [_task(env, noise)]
-        for method in ORDER:
-            scores = here[method]
-            theirs = published(env, float(noise), method)
-            note = f'<br><span class="paper">paper {theirs:g}</span>' if theirs is not None else ""
-            middle = (
-                f"<br><small>IQM {interquartile_mean(scores).value:.0f}, {len(scores)} seeds</small>" if scores else ""
-            )
-            cells.append(interval(found[method]) + middle + note if scores else "")
-        cells += [_rival(runs, env, noise, method) for method in REINFORCEMENT]
-        rows.append(cells)
-        if "ours" in found:
-            wins = [probability_of_improvement(here["ours"], here[m]) if here[m] else None for m in RIVALS]
+        here = {method: values(select(runs, env=env, noise=noise, method=method), "score") for method in ALL}
+        rows.append([_task(env, noise), *(_cell(here[m], published(env, float(noise), m), usual) for m in ALL)])
+        if here["ours"]:
+            wins = [probability_of_improvement(here["ours"], here[m]) if here[m] else None for m in rivals]
             chances.append([_task(env, noise), *(interval(w, 2) if w else "" for w in wins)])
         kept.append([_task(env, noise), *(_selection(select(runs, env=env, noise=noise, method=m)) for m in METHODS)])
     parts: list[str | Figure] = [
-        table(["task", *ORDER, *REINFORCEMENT], rows),
-        "<p>Mean of the last 10 evaluations over seeds, with a 95 % bootstrap interval. Numbers marked as the paper's "
+        table(["task", *ALL], rows),
+        f"<p>Mean of the last 10 evaluations over {usual} seeds where no other number is given, with a 95 % bootstrap "
+        "interval; IQM is the mean of the middle half of them. Numbers marked as the paper's "
         "were read from its Table 1 and not measured here.</p>",
         "<h3>All tasks together</h3><p>Every score as a multiple of the best column of the paper's table on that task, "
         "averaged over tasks; seeds are drawn again within each task (stratified bootstrap).</p>",
-        table(["", *ORDER], [["mean", *(interval(e, 2) if e else "" for e in across_tasks(runs, ORDER))]]),
+        table(["", *whole], [["mean", *(interval(e, 2) if e else "" for e in across_tasks(runs, whole))]]),
         f"<h3>The paper's claims</h3><p>{thresholding_helps(runs)}</p>{against_the_paper(runs)}",
         "<h3>How often does a run of ours beat one of theirs?</h3>",
-        table(["task", *RIVALS], chances),
+        table(["task", *rivals], chances),
         "<h3>Which inputs are kept</h3><p>Recovery: kept real inputs, out of as many as could be kept. Leak: share of "
         "the action's variance that comes from noise.</p>",
         table(["task", *METHODS], kept),
@@ -102,12 +96,14 @@ def _task(env: str, noise: str) -> str:
     return f"<span class=name>{env} x{noise}</span>"
 
 
-def _rival(runs: Sequence[Row], env: str, noise: str, method: str) -> str:
-    """Return the cell of a reinforcement learner: ours where it was run, the paper's number always."""
-    scores = values(select(runs, env=env, noise=noise, method=method), "score")
-    theirs = published(env, float(noise), method)
-    note = f'<span class="paper">paper {theirs:g}</span>' if theirs is not None else ""
-    return f"{interval(mean(scores))}<br><small>{len(scores)} seeds</small><br>{note}" if scores else note
+def _cell(scores: list[float], theirs: float | None, usual: int) -> str:
+    """Return the cell of a method: ours where it was run, the paper's number where there is one."""
+    parts = [f'<span class="paper">paper {theirs:g}</span>'] if theirs is not None else []
+    if scores:
+        middle = f"<small>IQM {interquartile_mean(scores).value:z.0f}</small>"
+        seeds = [f"<small>{len(scores)} seeds</small>"] if len(scores) != usual else []
+        parts = [interval(mean(scores)), middle, *seeds, *parts]
+    return "<br>".join(parts)
 
 
 def _published(number: float | None) -> str:
