@@ -1,0 +1,84 @@
+"""The reinforcement learners of table 1 on a GPU, several processes at a time.
+
+    python benchmarks/rivals.py OUT [--method ANF-SAC TD3] [--at-once 4] [--seconds 1600]
+    python benchmarks/merge.py OUT/*/table1-tuned results/table1-tuned
+
+Every method, environment and noise ratio is a process with a folder of its own under OUT, the longest first; those that
+are finished, there or in the table already, are not run again. With a number of seconds, none is begun that would take
+longer than is left, judged by those before it: what is interrupted is lost. With NVIDIA's MPS running, the processes
+share the GPU instead of taking turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from nesht.experiments.methods import REINFORCEMENT
+from nesht.experiments.runner import Results
+
+ENVS, RATIOS, SEEDS = ("HalfCheetah-v4", "Walker2d-v4", "Hopper-v4"), (20, 10, 5), 20
+SHORTER = 0.85
+"""What a process may take, of the time that the shortest one before it took."""
+Unit = tuple[str, str, int]
+
+
+def waiting(out: Path, known: Path, methods: list[str]) -> list[Unit]:
+    """Return what is to be run."""
+    runs = Results.read(known).runs
+    units = [(method, env, ratio) for method in methods for ratio in RATIOS for env in ENVS]
+    there = [(row["method"], row["env"], int(row["noise"])) for row in runs]
+    return [unit for unit in units if there.count(unit) < SEEDS and not (place(out, unit) / "runs.csv").exists()]
+
+
+def place(out: Path, unit: Unit) -> Path:
+    """Return the folder of a unit's results."""
+    return out / "-".join(map(str, unit)) / "table1-tuned"
+
+
+def begin(out: Path, unit: Unit) -> subprocess.Popen[bytes]:
+    """Start a process."""
+    method, env, ratio = unit
+    folder = place(out, unit)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "nesht", "experiment", "table1", "--method", method, "--env", env]
+    command += ["--noise", str(ratio), "--device", "cuda", "--out", str(folder), "--work", str(folder.parent / "work")]
+    queues = {"CUDA_DEVICE_MAX_CONNECTIONS": "4"}  # many queues of many processes are more than MPS has
+    with (folder.parent / "log").open("wb") as log:
+        return subprocess.Popen(command, env={**os.environ, **queues}, stdout=log, stderr=subprocess.STDOUT)
+
+
+def main() -> None:
+    """Run what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--known", type=Path, default=Path("results/table1-tuned"), help="results that are there")
+    parser.add_argument("--method", nargs="+", choices=list(REINFORCEMENT), default=list(REINFORCEMENT))
+    parser.add_argument("--at-once", type=int, default=4, metavar="N")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="how long there is time")
+    given = parser.parse_args()
+    start, units, took = time.monotonic(), waiting(given.out, given.known, given.method), list[float]()
+    running: dict[subprocess.Popen[bytes], tuple[Unit, float]] = {}
+    while units or running:
+        now = time.monotonic() - start
+        for process, (unit, since) in list(running.items()):
+            if process.poll() is not None:
+                took += [now - since] if process.returncode == 0 else []
+                print(*unit, f"exit {process.returncode} after {now - since:.0f} s, {now:.0f} s in all", flush=True)
+                del running[process]
+        if units and took and now + SHORTER * min(took) > given.seconds:
+            print("no time for", *("-".join(map(str, unit)) for unit in units), flush=True)
+            units = []
+        while units and len(running) < given.at_once:
+            unit = units.pop(0)
+            running[begin(given.out, unit)] = unit, now
+        time.sleep(0.5)
+    print("all ended", flush=True)
+
+
+if __name__ == "__main__":
+    main()
