@@ -5,8 +5,8 @@
 
 Every method, environment and noise ratio is a process with a folder of its own under OUT, the longest first; those that
 are finished, there or in the table already, are not run again. With a number of seconds, none is begun that would take
-longer than is left, judged by those before it: what is interrupted is lost. With NVIDIA's MPS running, the processes
-share the GPU instead of taking turns.
+longer than is left, judged by those before it: what is interrupted is lost. After one was killed, none is begun. With
+NVIDIA's MPS running, the processes share the GPU instead of taking turns.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="how long there is time")
     given = parser.parse_args()
     start, units, took = time.monotonic(), waiting(given.out, given.known, given.method), list[float]()
+    killed = False
     running: dict[subprocess.Popen[bytes], tuple[Unit, float]] = {}
     while units or running:
         now = time.monotonic() - start
@@ -70,8 +71,9 @@ def main() -> None:
                 took += [now - since] if process.returncode == 0 else []
                 print(*unit, f"exit {process.returncode} after {now - since:.0f} s, {now:.0f} s in all", flush=True)
                 del running[process]
-        if units and took and now + SHORTER * min(took) > given.seconds:
-            print("no time for", *("-".join(map(str, unit)) for unit in units), flush=True)
+                killed = killed or process.returncode < 0
+        if units and (killed or (took and now + SHORTER * min(took) > given.seconds)):
+            print("not begun:", *("-".join(map(str, unit)) for unit in units), flush=True)
             units = []
         while units and len(running) < given.at_once:
             unit = units.pop(0)
