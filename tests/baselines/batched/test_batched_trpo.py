@@ -202,6 +202,15 @@ def test_scales_are_those_of_vec_normalize() -> None:
         assert found[0].item() == pytest.approx(float(reward[0]), rel=1e-5)
 
 
+def test_what_a_simulation_that_blew_up_shows_counts_as_nothing() -> None:
+    scale, same = (RunningScale(2, SEEN, 0.9, CPU) for _ in range(2))
+    broken = torch.tensor([[[float("nan")] * SEEN], [[float("inf")] * SEEN]])
+    assert torch.equal(scale.scale(broken), scale.scale(torch.zeros_like(broken)))
+    ended = torch.tensor([True, False])
+    for reward in (torch.ones(2), torch.tensor([float("nan"), 2.0]), torch.ones(2)):
+        assert torch.equal(scale.reward(reward, ended), same.reward(reward.nan_to_num(0.0), ended))
+
+
 def config_of(**more: Any) -> BaselineConfig:
     settings = changed("trpo", ["n_steps=64", "batch_size=32", "net_arch=[8,8]", "n_critic_updates=2"])
     task = TaskOptions("Hopper-v4", noise_ratio=2.0, reward_keep=0.5, max_episode_steps=30)

@@ -10,7 +10,7 @@ import torch
 
 from nesht.baselines.batched.draws import Eyes, as_words
 from nesht.baselines.batched.place import Place
-from nesht.baselines.batched.training import finite, make_env, scaler
+from nesht.baselines.batched.training import make_env, scaler
 from nesht.tasks.task import Task
 
 LOOK = 20
@@ -68,7 +68,7 @@ class Evaluation:
         seen = self._eyes.see(self._seeds, self._real, self._moment)
         action = self._learner.best(seen.view(self._learner.runs, self._episodes, -1)).flatten(0, 1)
         real, _, terminated, truncated, infos = self._env.step(self._scale(action))
-        self._total += finite(infos["dense_reward"]) * self._running
+        self._total += torch.as_tensor(infos["dense_reward"]).nan_to_num(0.0, 0.0, 0.0) * self._running
         self._running &= ~(torch.as_tensor(terminated) | torch.as_tensor(truncated))
         self._real.copy_(torch.as_tensor(real))
         self._moment[:, 1] += 1

@@ -8,9 +8,6 @@ LOG_STD_HIGH = wp.constant(2.0)
 EPSILON = wp.constant(1e-6)
 """Keeps the logarithm of a squashed action's density finite."""
 HALF_LOG_TWO_PI = wp.constant(0.9189385332046727)
-LEAST_VARIANCE = wp.constant(1e-8)
-CLIP = wp.constant(10.0)
-"""What is added to variances, and the bound of what is scaled, in `VecNormalize` of stable-baselines3."""
 
 
 @wp.kernel(enable_backward=False)
@@ -184,39 +181,3 @@ def move_on(
             diverged[n] = diverged[n] + 1
         if n == 0:
             step[0] = step[0] + 1
-
-
-@wp.kernel(enable_backward=False)
-def take_in(
-    rows: wp.array2d(dtype=float),
-    count: wp.array(dtype=wp.float64),
-    mean: wp.array2d(dtype=wp.float64),
-    var: wp.array2d(dtype=wp.float64),
-):
-    """Take one more row of every run into its running mean and variance."""
-    n, j = wp.tid()
-    total = count[0] + wp.float64(1.0)
-    off = wp.float64(rows[n, j]) - mean[n, j]
-    mean[n, j] = mean[n, j] + off / total
-    var[n, j] = (var[n, j] * count[0] + off * off * count[0] / total) / total
-
-
-@wp.kernel(enable_backward=False)
-def scale_seen(
-    seen: wp.array3d(dtype=float),
-    mean: wp.array2d(dtype=wp.float64),
-    var: wp.array2d(dtype=wp.float64),
-    out: wp.array3d(dtype=float),
-):
-    """Scale observations by what was seen before."""
-    n, i, j = wp.tid()
-    off = wp.float64(seen[n, i, j]) - mean[n, j]
-    out[n, i, j] = wp.clamp(float(off / wp.sqrt(var[n, j] + wp.float64(LEAST_VARIANCE))), -CLIP, CLIP)
-
-
-@wp.kernel(enable_backward=False)
-def scale_reward(reward: wp.array(dtype=float), var: wp.array2d(dtype=wp.float64), out: wp.array(dtype=float)):
-    """Scale rewards by the spread of returns."""
-    n = wp.tid()
-    scaled = wp.float64(reward[n]) / wp.sqrt(var[n, 0] + wp.float64(LEAST_VARIANCE))
-    out[n] = wp.clamp(float(scaled), -CLIP, CLIP)

@@ -10,7 +10,7 @@ import torch
 from nesht.baselines.batched.draws import Draws, Eyes, Purpose
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
-from nesht.baselines.batched.training import finite, make_env, scaler
+from nesht.baselines.batched.training import make_env, scaler
 from nesht.baselines.batched.trpo import TRPO
 from nesht.tasks.task import Task
 
@@ -27,7 +27,7 @@ class OnPolicyTraining:
 
     def __init__(self, settings: dict[str, Any], task: Task, seeds: Sequence[int], place: Place):
         self._gamma, self._trace, self._count = settings["gamma"], settings["gae_lambda"], settings["n_steps"]
-        runs, device = len(seeds), place.device
+        self._place, runs, device = place, len(seeds), place.device
         self.env, self.draws = make_env(task, runs, place, masked=True), Draws(place, seeds)
         self._scale = scaler(self.env, device)
         self.eyes = Eyes(place, task.n_real, len(task.feature_names) - task.n_real)
@@ -35,17 +35,16 @@ class OnPolicyTraining:
         self.moment = torch.zeros((runs, 2), dtype=torch.int32, device=device)
         self.diverged = torch.zeros(runs, dtype=torch.int32, device=device)
         self.updates = self._steps = 0
-        real = torch.as_tensor(self.env.reset(seed=list(seeds))[0])
-        self._seen = torch.zeros((runs, self.eyes.all), device=device)
-        """What every run sees now, scaled."""
-        self._look(real)
+        self._real = torch.as_tensor(self.env.reset(seed=list(seeds))[0]).clone()
+        self._seen = torch.zeros((runs, 2, self.eyes.all), device=device)
+        """What every run sees now, scaled, and what it saw at the end of its last step."""
+        self.learner.running.scale(self._look(), self._seen[:, :1])
         shapes = {"seen": (self.eyes.all,), "action": (task.outputs,), "density": (), "value": (), "reward": ()}
         self.kept = {
             name: torch.zeros((runs, self._count, *shape), device=device)
             for name, shape in {**shapes, "ended": ()}.items()
         }
         """The steps since the last update, [runs, steps, ...]."""
-        self._at = torch.zeros(1, dtype=torch.int64, device=device)
         self._programs = place.record(self._collect), place.record(self._learn)
 
     def whole(self, steps: int) -> int:
@@ -61,44 +60,41 @@ class OnPolicyTraining:
             self.updates += 1
             learn()
 
-    def _look(self, real: torch.Tensor) -> None:
-        """See what the environments show now, and take it into the scale."""
-        raw = self.eyes.see(self.draws.seeds, real, self.moment)
+    def _look(self) -> torch.Tensor:
+        """Return what the environments show now, [runs, 1, seen], after it was taken into the scale."""
+        raw = self.eyes.see(self.draws.seeds, self._real, self.moment)
         self.learner.running.seen.add(raw)
-        self._seen.copy_(self.learner.running.scale(raw[:, None])[:, 0])
+        return raw[:, None]
 
     def _collect(self) -> None:
         """Act, and write down what came of it."""
-        learner = self.learner
+        learner, kept, place, step = self.learner, self.kept, self._place, self.draws.step
         with torch.no_grad():
-            seen = self._seen[:, None].clone()
-            mean = learner.mean(seen)
-            normal = self.draws.normal(Purpose.EXPLORATION, 1, learner.shape.actions)
-            action = mean + learner.log_std.exp() * normal
-            parts = {"seen": seen, "action": action, "density": learner.densities(mean, action)}
-            parts["value"] = learner.values(seen)
-            real, reward, terminated, truncated, infos = self.env.step(self._scale(action[:, 0].clamp(-1, 1)))
-            over, timed_out = torch.as_tensor(terminated), torch.as_tensor(truncated)
+            mean = learner.mean(self._seen[:, :1])
+            normal = self.draws.normal(Purpose.EXPLORATION, learner.shape.actions)
+            bounded = torch.empty_like(normal)
+            given = (step, mean, learner.log_std.detach(), normal, kept["action"], kept["density"], bounded)
+            place.launch(place.kernels.draw_normal_actions, len(normal), *given)
+            shown, reward, terminated, truncated, infos = self.env.step(self._scale(bounded))
+            real, over, timed_out, blown_up, last, reward = map(
+                torch.as_tensor, (shown, terminated, truncated, infos["diverged"], infos["final_obs"], reward)
+            )
+            last = self.eyes.see(self.draws.seeds, last, self.moment, later=1)
+            now = (step, self._real, self.moment, self.diverged)
+            place.launch(place.kernels.move_on, real.shape, real, over, timed_out, blown_up, *now)
+            raw = self._look()
+            learner.running.scale(last[:, None], self._seen[:, 1:])
             ended = over | timed_out
-            last = self.eyes.see(self.draws.seeds, finite(infos["final_obs"]), self.moment, later=1)
-            self.moment[:, 0] += ended
-            self.moment[:, 1].add_(1).masked_fill_(ended, 0)
-            self._look(torch.as_tensor(real))
-            future = learner.values(learner.running.scale(last[:, None]))[:, 0]
-            scaled = learner.running.reward(finite(reward), ended)
-            parts["reward"] = (scaled + self._gamma * future * (timed_out & ~over))[:, None]
-            parts["ended"] = ended[:, None].float()
-            for name, numbers in parts.items():
-                self.kept[name].index_copy_(1, self._at, numbers)
-            self._at.add_(1).remainder_(self._count)
-            self.diverged += torch.as_tensor(infos["diverged"])
-            self.draws.step += 1
+            came = (self._seen, learner.values(self._seen), learner.running.reward(reward, ended), over, ended)
+            into = (kept["seen"], kept["value"], kept["reward"], kept["ended"])
+            place.launch(place.kernels.write_down, last.shape, step, *came, self._gamma, *into)
+            learner.running.scale(raw, self._seen[:, :1])
 
     def _learn(self) -> None:
         """Learn from the steps collected."""
         kept = self.kept
         with torch.no_grad():
-            future = self.learner.values(self._seen[:, None])
+            future = self.learner.values(self._seen[:, :1])
             advantage = advantages(kept["reward"], kept["value"], kept["ended"], future, self._gamma, self._trace)
         self.learner.improve_actors(kept["seen"], kept["action"], kept["density"], advantage, self.draws)
         self.learner.improve_critics(kept["seen"], advantage + kept["value"], self.draws)

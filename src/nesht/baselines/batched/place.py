@@ -44,10 +44,10 @@ class Place:
         self.stream = torch.cuda.Stream() if self.on_gpu else None
         self._where = {"stream": self._wp.stream_from_torch(self.stream)} if self.on_gpu else {"device": "cpu"}
         with compiling:
-            from nesht.baselines.batched import kernels, layer_kernels
+            from nesht.baselines.batched import kernels, layer_kernels, onpolicy_kernels
             from nesht.engines.fused.kernel.draws import build_draws
 
-            named = {**vars(kernels), **vars(layer_kernels)}
+            named = {**vars(kernels), **vars(layer_kernels), **vars(onpolicy_kernels)}
             own = {name: each for name, each in named.items() if isinstance(each, self._wp.Kernel)}
             self.kernels = SimpleNamespace(**vars(build_draws(self.on_gpu)), **own)
             for kernel in vars(self.kernels).values():

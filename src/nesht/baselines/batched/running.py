@@ -36,20 +36,19 @@ class RunningScale:
 
     def __init__(self, runs: int, seen: int, gamma: float, place: Place):
         self.seen, self._returns, self._gamma = Moments(runs, seen, place), Moments(runs, 1, place), gamma
-        self._place, self._return = place, torch.zeros((runs, 1), device=place.device)
+        self._place, self._return = place, torch.zeros(runs, device=place.device)
 
-    def scale(self, seen: torch.Tensor) -> torch.Tensor:
+    def scale(self, seen: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return scaled observations [runs, rows, seen]."""
-        out = torch.empty_like(seen)
+        out = torch.empty_like(seen) if out is None else out
         given = (seen, self.seen.mean, self.seen.var)
         self._place.launch(self._place.kernels.scale_seen, seen.shape, *given, out)
         return out
 
     def reward(self, reward: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
         """Take in a reward of every run, [runs], and return it scaled."""
-        self._return.mul_(self._gamma).add_(reward[:, None])
-        self._returns.add(self._return)
-        self._return.masked_fill_(ended[:, None], 0)
-        out = torch.empty_like(reward)
-        self._place.launch(self._place.kernels.scale_reward, len(reward), reward, self._returns.var, out)
+        out, moments = torch.empty_like(reward), self._returns
+        given = (reward, ended, self._gamma, moments.count, moments.mean, moments.var, self._return)
+        self._place.launch(self._place.kernels.take_reward, len(reward), *given, out)
+        moments.count += 1
         return out

@@ -123,8 +123,3 @@ class Training:
     def close(self) -> None:
         """Free the environments."""
         self.env.close()
-
-
-def finite(numbers: Any) -> torch.Tensor:
-    """Return numbers with zeros where a simulation that blew up left none."""
-    return torch.as_tensor(numbers).nan_to_num(0.0, 0.0, 0.0)

@@ -1,0 +1,121 @@
+"""What runs of an on-policy algorithm do at every step: scales as `VecNormalize` has them, actions, and the record."""
+
+import warp as wp
+
+HALF_LOG_TWO_PI = wp.constant(0.9189385332046727)
+LEAST_VARIANCE = wp.constant(wp.float64(1e-8))
+CLIP = wp.constant(10.0)
+"""What is added to variances, and the bound of what is scaled, in `VecNormalize` of stable-baselines3."""
+
+
+@wp.kernel(enable_backward=False)
+def take_in(
+    rows: wp.array2d(dtype=float),
+    count: wp.array(dtype=wp.float64),
+    mean: wp.array2d(dtype=wp.float64),
+    var: wp.array2d(dtype=wp.float64),
+):
+    """Take one more row of every run into its running mean and variance."""
+    n, j = wp.tid()
+    total = count[0] + wp.float64(1.0)
+    off = wp.float64(rows[n, j]) - mean[n, j]
+    mean[n, j] = mean[n, j] + off / total
+    var[n, j] = (var[n, j] * count[0] + off * off * count[0] / total) / total
+
+
+@wp.kernel(enable_backward=False)
+def scale_seen(
+    seen: wp.array3d(dtype=float),
+    mean: wp.array2d(dtype=wp.float64),
+    var: wp.array2d(dtype=wp.float64),
+    out: wp.array3d(dtype=float),
+):
+    """Scale observations by what was seen before; what a simulation that blew up shows counts as zero."""
+    n, i, j = wp.tid()
+    value = seen[n, i, j]
+    if not wp.isfinite(value):
+        value = 0.0
+    off = wp.float64(value) - mean[n, j]
+    out[n, i, j] = wp.clamp(float(off / wp.sqrt(var[n, j] + LEAST_VARIANCE)), -CLIP, CLIP)
+
+
+@wp.kernel(enable_backward=False)
+def take_reward(
+    reward: wp.array(dtype=float),
+    ended: wp.array(dtype=bool),
+    gamma: float,
+    count: wp.array(dtype=wp.float64),
+    mean: wp.array2d(dtype=wp.float64),
+    var: wp.array2d(dtype=wp.float64),
+    returned: wp.array(dtype=float),
+    out: wp.array(dtype=float),
+):
+    """Take the return so far of every run into its running mean and variance, and scale its reward by their spread."""
+    n = wp.tid()
+    given = reward[n]
+    if not wp.isfinite(given):
+        given = 0.0
+    now = gamma * returned[n] + given
+    total = count[0] + wp.float64(1.0)
+    off = wp.float64(now) - mean[n, 0]
+    mean[n, 0] = mean[n, 0] + off / total
+    var[n, 0] = (var[n, 0] * count[0] + off * off * count[0] / total) / total
+    out[n] = wp.clamp(float(wp.float64(given) / wp.sqrt(var[n, 0] + LEAST_VARIANCE)), -CLIP, CLIP)
+    if ended[n]:
+        now = 0.0
+    returned[n] = now
+
+
+@wp.kernel(enable_backward=False)
+def draw_normal_actions(
+    step: wp.array(dtype=int),
+    mean: wp.array3d(dtype=float),
+    log_std: wp.array3d(dtype=float),
+    normal: wp.array2d(dtype=float),
+    action: wp.array3d(dtype=float),
+    density: wp.array2d(dtype=float),
+    bounded: wp.array2d(dtype=float),
+):
+    """Draw an action of every run and write it down, with the logarithm of its density."""
+    n = wp.tid()
+    place = step[0] % action.shape[1]
+    total = float(0.0)
+    for j in range(action.shape[2]):
+        m = mean[n, 0, j]
+        std = wp.exp(log_std[n, 0, j])
+        a = m + std * normal[n, j]
+        z = (a - m) / std
+        total += -0.5 * z * z - log_std[n, 0, j] - HALF_LOG_TWO_PI
+        action[n, place, j] = a
+        bounded[n, j] = wp.clamp(a, -1.0, 1.0)
+    density[n, place] = total
+
+
+@wp.kernel(enable_backward=False)
+def write_down(
+    step: wp.array(dtype=int),
+    seen: wp.array3d(dtype=float),
+    worth: wp.array2d(dtype=float),
+    earned: wp.array(dtype=float),
+    over: wp.array(dtype=bool),
+    ended: wp.array(dtype=bool),
+    gamma: float,
+    kept: wp.array3d(dtype=float),
+    value: wp.array2d(dtype=float),
+    reward: wp.array2d(dtype=float),
+    ends: wp.array2d(dtype=float),
+):
+    """Write down the step before this one: `seen` and `worth` are of its beginning, then of its end."""
+    n, j = wp.tid()
+    place = (step[0] - 1) % kept.shape[1]
+    kept[n, place, j] = seen[n, 0, j]
+    if j == 0:
+        value[n, place] = worth[n, 0]
+        got = earned[n]
+        end = float(0.0)
+        if ended[n]:
+            end = 1.0
+            if not over[n]:
+                got += gamma * worth[n, 1]
+        reward[n, place] = got
+        ends[n, place] = end
