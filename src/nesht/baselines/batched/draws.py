@@ -77,18 +77,20 @@ class Eyes:
 
     def __init__(self, place: Place, real: int, distractors: int):
         self._place, self.real, self.all = place, real, real + distractors
+        self.blocks = math.ceil(distractors / 4)
+        """Distractors are drawn four at a time."""
 
     def see(self, seeds: torch.Tensor, real: torch.Tensor, moment: torch.Tensor, later: int = 0) -> torch.Tensor:
         """Return observations [rows, all] from real features [rows, real], seen `later` than a moment.
 
         A moment is an episode and the time in it, [rows, 2]. As many rows follow each other for every seed.
         """
-        blocks, rows = math.ceil((self.all - self.real) / 4), len(real)
-        if not blocks:
+        rows = len(real)
+        if not self.blocks:
             return real
         out = torch.empty((rows, self.all), device=self._place.device)
         given = (seeds, rows // len(seeds), moment, later, real)
-        self._place.launch(self._place.kernels.observe, rows * blocks, *given, out)
+        self._place.launch(self._place.kernels.observe, rows * self.blocks, *given, out)
         return out
 
 

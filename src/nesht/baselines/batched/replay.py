@@ -40,13 +40,12 @@ class Replay:
     def __init__(self, eyes: Eyes, draws: Draws, actions: int, size: int, place: Place):
         self._place = place
         self._eyes, self._draws, self.size, self._runs = eyes, draws, size, len(draws.seeds)
-        self._parts = (eyes.real, eyes.real, actions, 1, 1)
-        """How many numbers there are of what was seen, seen next, done, earned, and of whether it was over."""
+        self._actions = actions
         device = draws.seeds.device
-        self.numbers = torch.zeros((self._runs, size, sum(self._parts)), device=device)
+        self.numbers = torch.zeros((self._runs, size, 2 * eyes.real + actions + 2), device=device)
+        """What was seen, seen next, done and earned, and whether it was over."""
         self.moments = torch.zeros((self._runs, size, 2), dtype=torch.int32, device=device)
         """The episode, and the time in it."""
-        self._first = torch.arange(self._runs, device=device)[:, None] * size
 
     def add(
         self,
@@ -64,12 +63,10 @@ class Replay:
 
     def sample(self, count: int) -> Batch:
         """Return a batch of every run, drawn with replacement."""
-        places = (self._draws.places(count, self.size) + self._first).reshape(-1)
-        numbers = self.numbers.flatten(0, 1).index_select(0, places)
-        seen, after, action, reward, over = numbers.split(self._parts, 1)
-        moment = self.moments.flatten(0, 1).index_select(0, places)
-        seeds, shape = self._draws.seeds, (self._runs, count, -1)
-        now = self._eyes.see(seeds, seen, moment)
-        later = self._eyes.see(seeds, after, moment, later=1)
-        reward, over = reward.view(shape[:2]), over.view(shape[:2])
-        return Batch(now.view(shape), action.view(shape), reward, later.view(shape), over)
+        places, runs = self._draws.places(count, self.size), self._runs
+        seen, rest = (self.numbers.new_empty((2, runs, count, *more)) for more in ((self._eyes.all,), ()))
+        action = self.numbers.new_empty((runs, count, self._actions))
+        given = (self._draws.seeds, places, self.numbers, self.moments, self._eyes.real)
+        size = (2, runs, count, max(self._eyes.blocks, 1))
+        self._place.launch(self._place.kernels.recall, size, *given, seen, action, rest)
+        return Batch(seen[0], action, rest[0], seen[1], rest[1])

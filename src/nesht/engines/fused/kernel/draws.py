@@ -23,6 +23,17 @@ def drawn(seed: wp.int32, step: wp.int32, purpose: int, block: int):
     return words(key, PERTURBATION, block)
 
 
+@wp.func
+def distractors(seed: wp.int32, episode: wp.int32, time: wp.int32, blocks: int, block: int):
+    """Return four distractors of a moment that has so many blocks of them, as `FusedVectorEnv` shows it."""
+    key = Key()
+    key.seed = wp.uint32(seed)
+    key.generation = wp.uint32(episode)
+    key.member = wp.uint32(0)
+    key.rollout = wp.uint32(0)
+    return normals(words(key, NOISE, time * blocks + block))
+
+
 @cache
 def build_draws(fast_math: bool) -> SimpleNamespace:
     """Return the kernels; every thread makes four numbers, and rows follow each other."""
@@ -82,14 +93,40 @@ def build_draws(fast_math: bool) -> SimpleNamespace:
         block = i % blocks
         for j in range(block, real, blocks):
             out[row, j] = seen[row, j]
-        key = Key()
-        key.seed = wp.uint32(seed[row // rows_per_seed])
-        key.generation = wp.uint32(moment[row, 0])
-        key.member = wp.uint32(0)
-        key.rollout = wp.uint32(0)
-        z = normals(words(key, NOISE, (moment[row, 1] + later) * blocks + block))
+        z = distractors(seed[row // rows_per_seed], moment[row, 0], moment[row, 1] + later, blocks, block)
         for m in range(4):
             if real + 4 * block + m < out.shape[1]:
                 out[row, real + 4 * block + m] = z[m]
 
-    return SimpleNamespace(normals=draw_normals, uniforms=draw_uniforms, places=draw_places, observe=observe)
+    @wp.kernel(name=f"recall_{fast_math}", module="unique", enable_backward=False, module_options=options)
+    def recall(
+        seed: wp.array(dtype=int),
+        places: wp.array2d(dtype=wp.int64),
+        numbers: wp.array3d(dtype=float),
+        moments: wp.array3d(dtype=int),
+        real: int,
+        seen: wp.array4d(dtype=float),
+        action: wp.array3d(dtype=float),
+        rest: wp.array3d(dtype=float),
+    ):
+        """Write transitions out of a memory: what was seen and then seen next, what was done, and what came of it."""
+        half, run, row, block = wp.tid()
+        place = int(places[run, row])
+        blocks = (seen.shape[3] - real + 3) // 4
+        for j in range(block, real, wp.max(blocks, 1)):
+            seen[half, run, row, j] = numbers[run, place, half * real + j]
+        if block < blocks:
+            time = moments[run, place, 1] + half
+            z = distractors(seed[run], moments[run, place, 0], time, blocks, block)
+            for m in range(4):
+                if real + 4 * block + m < seen.shape[3]:
+                    seen[half, run, row, real + 4 * block + m] = z[m]
+        if block == 0 and half == 0:
+            count = action.shape[2]
+            for j in range(count):
+                action[run, row, j] = numbers[run, place, 2 * real + j]
+            for j in range(2):
+                rest[j, run, row] = numbers[run, place, 2 * real + count + j]
+
+    kernels = {"normals": draw_normals, "uniforms": draw_uniforms, "places": draw_places}
+    return SimpleNamespace(**kernels, observe=observe, recall=recall)
