@@ -18,10 +18,12 @@ import sys
 import time
 from pathlib import Path
 
+from nesht.commands.runs import parse_seeds
+from nesht.experiments.catalogue import EXPERIMENTS
+from nesht.experiments.design import Options
 from nesht.experiments.methods import REINFORCEMENT
 from nesht.experiments.runner import Results
 
-ENVS, RATIOS, SEEDS = ("HalfCheetah-v4", "Walker2d-v4", "Hopper-v4"), (20, 10, 5), 20
 SHORTER = 0.85
 """What a process may take, of the time that the shortest one before it took."""
 Unit = tuple[str, str, int]
@@ -29,10 +31,13 @@ Unit = tuple[str, str, int]
 
 def waiting(out: Path, known: Path, methods: list[str]) -> list[Unit]:
     """Return what is to be run."""
-    runs = Results.read(known).runs
-    units = [(method, env, ratio) for method in methods for ratio in RATIOS for env in ENVS]
-    there = [(row["method"], row["env"], int(row["noise"])) for row in runs]
-    return [unit for unit in units if there.count(unit) < SEEDS and not (place(out, unit) / "runs.csv").exists()]
+    experiment, results = EXPERIMENTS["table1"], Results.read(known)
+    cells = [cell for cell in experiment.cells(Options()) if cell.labels["method"] in methods]
+    missing = dict.fromkeys(cell.name for cell, _ in results.missing(cells, parse_seeds(experiment.seeds)))
+    labels = [cell.labels for cell in cells if cell.name in missing]
+    units = [(each["method"], each["env"], each["noise"]) for each in labels]
+    units.sort(key=lambda unit: (methods.index(unit[0]), -unit[2]))
+    return [unit for unit in units if not (place(out, unit) / "runs.csv").exists()]
 
 
 def place(out: Path, unit: Unit) -> Path:

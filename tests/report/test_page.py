@@ -135,6 +135,21 @@ def test_learners_that_ran_on_some_tasks_are_counted_on_these(tmp_path: Path) ->
     assert "<th>TD3</th>" not in together
 
 
+def test_nothing_is_said_about_methods_that_did_not_run(tmp_path: Path) -> None:
+    results = Results.read(made_up(tmp_path, "table1"))
+    results.runs = [row for row in results.runs if row["method"] in ("TD3", "ours")]
+    results.evaluations = [row for row in results.evaluations if row["method"] in ("TD3", "ours")]
+    results.write()
+    (section,) = write_report([results.folder], tmp_path / "report.html")
+    assert "evolution strategies" not in section.lead
+    assert "above our own runs of TD3 in 9 of 9" in section.lead
+    assert "NESHT is ahead" not in (tmp_path / "report.html").read_text()
+    results.runs = [row for row in results.runs if row["method"] == "TD3"]
+    results.write()
+    (section,) = write_report([results.folder], tmp_path / "report.html")
+    assert section.lead == ""
+
+
 def test_scores_over_all_tasks_are_multiples_of_the_papers_best() -> None:
     from nesht.report.claims import across_tasks
 

@@ -47,22 +47,21 @@ def across_tasks(runs: Sequence[Row], methods: Sequence[str]) -> list[Estimate |
 
 
 def ahead(runs: Sequence[Row]) -> str:
-    """Return where ours is above the paper's table and above the other methods, as a sentence."""
-    ours, rivals = task_scores(runs, "ours"), [method for method in METHODS if method != "ours"]
-    beats_paper = sum(mean(scores).value > best(*task)[1] for task, scores in ours.items())
-    _, beats, apart = _against(runs, rivals)
-    said = (
-        f"Ours is above the best column of the paper's table in {beats_paper} of {len(ours)} rows, above our own runs "
-        f"of the other evolution strategies in {beats} of {len(ours)}, with intervals that do not overlap in {apart} "
-        f"of {len(ours)}"
-    )
+    """Return where ours is above the paper's table and above the other methods that were run, as a sentence."""
+    ours, strategies = task_scores(runs, "ours"), [method for method in METHODS if method != "ours"]
+    if not ours:
+        return ""
+    beats = sum(mean(scores).value > best(*task)[1] for task, scores in ours.items())
+    said = f"Ours is above the best column of the paper's table in {beats} of {len(ours)} rows"
+    total, beats, apart = _against(runs, strategies)
+    if total:
+        said += f", above our own runs of the other evolution strategies in {beats} of {total}, "
+        said += f"with intervals that do not overlap in {apart} of {total}"
     learners = [method for method in REINFORCEMENT if task_scores(runs, method)]
-    if not learners:
-        return said + "."
     total, beats, apart = _against(runs, learners)
-    return (
-        f"{said}; above our own runs of {', '.join(learners)} in {beats} of {total}, with intervals apart in {apart}."
-    )
+    if total:
+        said += f"; above our own runs of {', '.join(learners)} in {beats} of {total}, with intervals apart in {apart}"
+    return f"{said}."
 
 
 def _against(runs: Sequence[Row], rivals: Sequence[str]) -> tuple[int, int, int]:
@@ -82,12 +81,16 @@ def thresholding_helps(runs: Sequence[Row]) -> str:
     for rival in ("NES", "NES-L1"):
         theirs = task_scores(runs, rival)
         both = [(mean(rule[task]), mean(theirs[task])) for task in rule if task in theirs]
+        if not both:
+            continue
         higher = sum(a.value > b.value for a, b in both)
         apart, against = sum(a.above(b) for a, b in both), sum(b.above(a) for a, b in both)
         sentences.append(
             f"of {rival} in {higher} of {len(both)} rows (intervals apart in {apart}, and apart the other way "
             f"round in {against})"
         )
+    if not sentences:
+        return ""
     return "The paper reports its rule, NESHT, above every rival ES in all rows. Here NESHT is ahead " + (
         " and ".join(sentences) + "."
     )

@@ -2,10 +2,25 @@
 
 import warp as wp
 
-HALF_LOG_TWO_PI = wp.constant(0.9189385332046727)
+from nesht.baselines.batched.kernels import HALF_LOG_TWO_PI
+
 LEAST_VARIANCE = wp.constant(wp.float64(1e-8))
 CLIP = wp.constant(10.0)
 """What is added to variances, and the bound of what is scaled, in `VecNormalize` of stable-baselines3."""
+
+
+@wp.func
+def moved(value: float, count: wp.float64, mean: wp.float64, var: wp.float64):
+    """Return the mean and variance of so many numbers after one more."""
+    total = count + wp.float64(1.0)
+    off = wp.float64(value) - mean
+    return mean + off / total, (var * count + off * off * count / total) / total
+
+
+@wp.func
+def scaled(off: wp.float64, var: wp.float64):
+    """Return a distance by its spread, within bounds."""
+    return wp.clamp(float(off / wp.sqrt(var + LEAST_VARIANCE)), -CLIP, CLIP)
 
 
 @wp.kernel(enable_backward=False)
@@ -17,10 +32,9 @@ def take_in(
 ):
     """Take one more row of every run into its running mean and variance."""
     n, j = wp.tid()
-    total = count[0] + wp.float64(1.0)
-    off = wp.float64(rows[n, j]) - mean[n, j]
-    mean[n, j] = mean[n, j] + off / total
-    var[n, j] = (var[n, j] * count[0] + off * off * count[0] / total) / total
+    middle, spread = moved(rows[n, j], count[0], mean[n, j], var[n, j])
+    mean[n, j] = middle
+    var[n, j] = spread
 
 
 @wp.kernel(enable_backward=False)
@@ -35,8 +49,7 @@ def scale_seen(
     value = seen[n, i, j]
     if not wp.isfinite(value):
         value = 0.0
-    off = wp.float64(value) - mean[n, j]
-    out[n, i, j] = wp.clamp(float(off / wp.sqrt(var[n, j] + LEAST_VARIANCE)), -CLIP, CLIP)
+    out[n, i, j] = scaled(wp.float64(value) - mean[n, j], var[n, j])
 
 
 @wp.kernel(enable_backward=False)
@@ -56,11 +69,10 @@ def take_reward(
     if not wp.isfinite(given):
         given = 0.0
     now = gamma * returned[n] + given
-    total = count[0] + wp.float64(1.0)
-    off = wp.float64(now) - mean[n, 0]
-    mean[n, 0] = mean[n, 0] + off / total
-    var[n, 0] = (var[n, 0] * count[0] + off * off * count[0] / total) / total
-    out[n] = wp.clamp(float(wp.float64(given) / wp.sqrt(var[n, 0] + LEAST_VARIANCE)), -CLIP, CLIP)
+    middle, spread = moved(now, count[0], mean[n, 0], var[n, 0])
+    mean[n, 0] = middle
+    var[n, 0] = spread
+    out[n] = scaled(wp.float64(given), spread)
     if ended[n]:
         now = 0.0
     returned[n] = now
