@@ -108,9 +108,9 @@ def test_what_is_remembered_is_what_was_seen() -> None:
     env = FusedVectorEnv("Hopper-v4", 3, **options)
     seen = env.reset(seed=[5, 9, 2])[0]
     for step in range(80):
-        torch.testing.assert_close(batch.seen[:, step], seen, rtol=1e-4, atol=1e-4)
-        seen, reward, terminated, _, infos = env.step(batch.action[:, step])
-        torch.testing.assert_close(batch.after[:, step], infos["final_obs"], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(batch.now[:, step, :66], seen, rtol=1e-4, atol=1e-4)
+        seen, reward, terminated, _, infos = env.step(batch.now[:, step, 66:])
+        torch.testing.assert_close(batch.next[:, step, :66], infos["final_obs"], rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(batch.reward[:, step], reward, rtol=1e-4, atol=1e-4)
         assert torch.equal(batch.over[:, step], terminated.float())
     env.close()

@@ -51,9 +51,10 @@ def test_what_is_remembered_is_what_was_seen(place: Place, name: str) -> None:
     env = FusedVectorEnv("Hopper-v4", len(seeds), **options, threads=1)
     seen, ends, scale = env.reset(seed=seeds)[0], np.zeros(2), scaler(env, place.device)
     for step in range(steps):
-        np.testing.assert_array_equal(batch.seen[:, step].numpy(), seen)
-        seen, reward, terminated, truncated, infos = env.step(scale(batch.action[:, step]).numpy())
-        np.testing.assert_array_equal(batch.after[:, step].numpy(), infos["final_obs"])
+        np.testing.assert_array_equal(batch.now[:, step, :33].numpy(), seen)
+        seen, reward, terminated, truncated, infos = env.step(scale(batch.now[:, step, 33:]).numpy())
+        np.testing.assert_array_equal(batch.next[:, step, :33].numpy(), infos["final_obs"])
+        assert not batch.next[:, step, 33:].any()
         np.testing.assert_array_equal(batch.reward[:, step].numpy(), reward)
         np.testing.assert_array_equal(batch.over[:, step].numpy(), terminated)  # a time limit is no end of the world
         ends += terminated.sum(), truncated.sum()
@@ -76,7 +77,7 @@ def test_before_learning_starts_actions_are_random_and_nothing_is_learnt(place: 
     )
     later.step()
     assert later.updates == 1
-    action = all_of(later, 300).action[0]
+    action = all_of(later, 300).now[0, :, 33:]
     assert action.abs().max() <= 1
     assert action.mean(0).abs().max() < 5 / 300**0.5 / 3**0.5
     assert float(action.std()) == pytest.approx(3**-0.5, rel=0.1)

@@ -10,21 +10,20 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
+from lessons import ACTIONS, ROWS, Given, batch_for, learn_something, settings_of
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 from nesht.baselines.anf import SparseLinear
 from nesht.baselines.batched.draws import Purpose
 from nesht.baselines.batched.exchange import actor_views, critic_views, read_policy, views
 from nesht.baselines.batched.learner import Learner, Shape
-from nesht.baselines.batched.networks import Networks
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.replay import Batch
 from nesht.baselines.batched.sac import SAC
 from nesht.baselines.batched.training import LEARNERS
-from nesht.baselines.settings import changed, make_model
+from nesht.baselines.settings import make_model
 
-SEEN, ACTIONS, ROWS, UPDATES = 9, 3, 32, 6
-SMALL = ["net_arch=[24,16]", "buffer_size=100", f"batch_size={ROWS}"]
+SEEN, UPDATES = 9, 6
 CPU = Place("cpu")
 LAST_DIGITS = 3e-5
 """A weight with next to no gradient: Adam divides the rounding by it, and makes up to this of a step of 1e-3."""
@@ -35,23 +34,6 @@ class Nothing(gymnasium.Env[np.ndarray, np.ndarray]):
 
     observation_space = Box(-np.inf, np.inf, (SEEN,), np.float32)
     action_space = Box(-1, 1, (ACTIONS,), np.float32)
-
-
-class Given:
-    """Numbers that were drawn before."""
-
-    def __init__(self, numbers: dict[int, list[torch.Tensor]]):
-        self._numbers = numbers
-
-    def normal(self, purpose: int, *shape: int) -> torch.Tensor:
-        return torch.stack(self._numbers[purpose])
-
-    uniform = normal
-
-
-def settings_of(name: str, **more: Any) -> dict[str, Any]:
-    sparse = ["topology_every=2", "drop=0.2"] if name == "anf-sac" else []
-    return {**changed(name, SMALL + sparse), **more}
 
 
 def pair(name: str, runs: int, **more: Any) -> tuple[list[Any], Learner]:
@@ -75,9 +57,9 @@ def random_batch(luck: np.random.Generator) -> ReplayBufferSamples:
     )
 
 
-def stacked(batches: list[ReplayBufferSamples]) -> Batch:
+def stacked(learner: Learner, batches: list[ReplayBufferSamples]) -> Batch:
     seen, action, after, over, reward = (torch.stack(part) for part in list(zip(*batches, strict=True))[:5])
-    return Batch(seen, action, reward[..., 0], after, over[..., 0])
+    return batch_for(learner, seen, action, reward[..., 0], after, over[..., 0])
 
 
 def their_update(model: Any, batch: ReplayBufferSamples, seed: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -159,7 +141,7 @@ def test_updates_are_those_of_stable_baselines3(
             for run, (model, batch) in enumerate(zip(models, batches, strict=True))
         ]
         given: Any = Given({key: [each["numbers"][key] for each in theirs] for key in theirs[0]["numbers"]})
-        learner.update(stacked(batches), given, policy=update % learner.policy_every == 0)
+        learner.update(stacked(learner, batches), given, policy=update % learner.policy_every == 0)
         critic, actor = learner.critic_losses(), learner.actor_losses()
         if learner.rewire_every and update % learner.rewire_every == 0:
             learner.rewire(given)
@@ -198,80 +180,8 @@ def test_networks_begin_like_torchs_own_and_depend_on_the_seed_alone() -> None:
     assert not torch.equal(many.critic.weights[0][:3], many.critic.weights[0][3:])
 
 
-def halved_and_whole(name: str) -> list[Any]:
-    places = (Place("cpu", products=torch.float16), CPU)
-    return [LEARNERS[name](Shape(30, ACTIONS), settings_of(name), range(2), place) for place in places]
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_what_is_multiplied_is_what_is_learnt_but_for_its_last_digits(name: str) -> None:
-    learner, _ = halved_and_whole(name)
-    learn_something(learner)
-    if name == "anf-sac":
-        learner.rewire(Given({Purpose.GROWTH + i: list(torch.rand(2, (30 + 3 * (i > 0)) * 24)) for i in range(3)}))
-    networks = [each for each in vars(learner).values() if isinstance(each, Networks)]
-    assert len(networks) == (4 if name in ("td3", "ddpg") else 3)
-    for each in networks:
-        assert each.rounded.dtype == torch.float16
-        assert torch.equal(each.rounded, each.numbers.to(torch.float16))
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_halved_products_teach_nearly_the_same(name: str) -> None:
-    halved, whole = halved_and_whole(name)
-    for learner in (halved, whole):
-        learn_something(learner, updates=20)
-    torch.testing.assert_close(halved.critic_losses(), whole.critic_losses(), rtol=5e-3, atol=0)
-    seen = torch.randn(2, 50, 30, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(halved.best(seen), whole.best(seen), rtol=0, atol=5e-3)
-
-
-@pytest.mark.parametrize("rewards", [1e-5, 1e7])
-@pytest.mark.parametrize("name", LEARNERS)
-def test_halved_products_lose_no_small_gradient_and_survive_a_huge_one(name: str, rewards: float) -> None:
-    gradients = []
-    for learner in halved_and_whole(name):
-        for networks in (learner.critic, learner.critic_target):  # say nothing: an error is a reward
-            for part in networks.layers()[-2:]:
-                part.mul_(1e-3 * min(rewards, 1))
-        learner.settle()
-        learn_something(learner, updates=1, rewards=rewards)
-        assert all(
-            torch.isfinite(numbers).all()
-            for networks in (learner.actor, learner.critic, learner.critic_target)
-            for numbers in (networks.numbers, networks.rounded, networks.gradient)
-        )
-        gradients.append(learner.critic.gradient / learner.critic.scale)
-    if rewards < 1:
-        halved, whole = gradients
-        assert float((halved - whole).norm() / whole.norm()) < 5e-3
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_halved_networks_need_no_hidden_layer(name: str) -> None:
-    learner = LEARNERS[name](
-        Shape(30, ACTIONS), settings_of(name, net_arch=[]), range(2), Place("cpu", products=torch.float16)
-    )
-    before = learner.actor.numbers.clone()
-    learn_something(learner)
-    assert not torch.equal(learner.actor.numbers, before)
-
-
 def sparse(runs: int = 2) -> Any:
     return LEARNERS["anf-sac"](Shape(30, ACTIONS), settings_of("anf-sac"), range(runs), CPU)
-
-
-def learn_something(learner: Any, updates: int = 3, rewards: float = 1.0) -> None:
-    luck = torch.Generator().manual_seed(0)
-
-    def numbers(*shape: int) -> torch.Tensor:
-        return torch.randn(learner.runs, ROWS, *shape, generator=luck)
-
-    for _ in range(updates):
-        earned = rewards * numbers()
-        batch = Batch(numbers(30), numbers(ACTIONS).tanh(), earned, numbers(30), torch.zeros(learner.runs, ROWS))
-        drawn = {key: list(numbers(ACTIONS)) for key in (Purpose.ACTION_NOW, Purpose.ACTION_NEXT)}
-        learner.update(batch, Given(drawn), policy=True)
 
 
 def inputs(learner: Any) -> list[list[torch.Tensor]]:

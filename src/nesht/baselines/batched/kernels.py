@@ -1,4 +1,4 @@
-"""What learners do to every row of a batch, and runs to every step: one kernel instead of many small ones."""
+"""What learners do to rows of a batch and to numbers, and runs to every step: few kernels, not many small ones."""
 
 import warp as wp
 
@@ -181,3 +181,46 @@ def move_on(
             diverged[n] = diverged[n] + 1
         if n == 0:
             step[0] = step[0] + 1
+
+
+@wp.kernel(enable_backward=False)
+def tick(powers: wp.array(dtype=wp.float64), beta1: wp.float64, beta2: wp.float64, corrections: wp.array(dtype=float)):
+    """Count a step of Adam: its moments begin at zero, and are corrected for that."""
+    powers[0] = powers[0] * beta1
+    powers[1] = powers[1] * beta2
+    corrections[0] = float(wp.float64(1.0) / (wp.float64(1.0) - powers[0]))
+    corrections[1] = float(wp.float64(1.0) / wp.sqrt(wp.float64(1.0) - powers[1]))
+
+
+@wp.kernel(enable_backward=False)
+def adam(
+    numbers: wp.array(dtype=float),
+    gradient: wp.array(dtype=float),
+    first: wp.array(dtype=float),
+    second: wp.array(dtype=float),
+    target: wp.array(dtype=float),
+    mask: wp.array(dtype=float),
+    masked: int,
+    corrections: wp.array(dtype=float),
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    rate: float,
+    decay: float,
+    tau: float,
+):
+    """Do what torch.optim.Adam does, then let the target follow."""
+    i = wp.tid()
+    x = numbers[i]
+    g = gradient[i]
+    if i < masked:
+        g = g * mask[i]
+    g = g + decay * x
+    m = first[i] + (1.0 - beta1) * (g - first[i])
+    v = beta2 * second[i] + (1.0 - beta2) * g * g
+    first[i] = m
+    second[i] = v
+    x = x - rate * corrections[0] * m / (wp.sqrt(v) * corrections[1] + epsilon)
+    numbers[i] = x
+    if tau > 0.0:
+        target[i] = target[i] + tau * (x - target[i])

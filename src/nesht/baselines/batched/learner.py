@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import torch
 
 from nesht.baselines.batched.draws import Draws
-from nesht.baselines.batched.networks import Improver, Networks, Trail, wide
+from nesht.baselines.batched.networks import Improver, Networks, Trail
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.replay import Batch
 
@@ -88,23 +88,17 @@ class Learner(ABC):
             if isinstance(each, Networks):
                 each.settle()
 
-    def act(self, actor: Networks, *seen: torch.Tensor) -> Trail:
-        """Return the trail from observations, each [runs, rows, seen], to what actors put out for all of them."""
-        rows = [each.shape[1] for each in seen]
-        out = seen[0].new_empty((self.runs, sum(rows), wide(self.shape.seen)), dtype=self.place.products)
-        for each, part in zip(seen, out.split(rows, 1), strict=True):
-            fours = self.place.fours(part)
-            self.place.launch(self.place.kernels.join, fours.shape, each, each, 0, self.place.most, fours)
-        return actor.forward(out)
+    def see(self, seen: torch.Tensor) -> torch.Tensor:
+        """Return observations [runs, rows, seen] as they go into networks, with room for actions after them."""
+        how = self.place.products
+        out = seen.new_zeros((*seen.shape[:2], how.wide(sum(astuple(self.shape)))), dtype=how.dtype)
+        out[..., : self.shape.seen].copy_(seen.clamp(-how.most, how.most))
+        return out
 
-    def judge(self, critic: Networks, seen: torch.Tensor, action: torch.Tensor, critics: int) -> Trail:
-        """Return the trail from observations and actions to what the first critics of every run say."""
-        count = self.shape.actions
-        size = (critics * self.runs, seen.shape[1], wide(self.shape.seen + count))
-        out = seen.new_empty(size, dtype=self.place.products)
-        fours = self.place.fours(out)
-        self.place.launch(self.place.kernels.join, fours.shape, seen, action, count, self.place.most, fours)
-        return critic.forward(out)
+    def do(self, seen: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        """Return what goes into critics: observations, followed by other actions than those that followed them."""
+        seen[..., self.shape.seen :][..., : self.shape.actions].copy_(action)
+        return seen
 
     def improve_critics(
         self, batch: Batch, future: torch.Tensor, weight: torch.Tensor, density: torch.Tensor, tau: float
@@ -114,14 +108,13 @@ class Learner(ABC):
         The entropy of what is done then counts with a weight [runs]; `density` [runs, rows] are the logarithms of the
         actions' densities.
         """
-        trail = self.judge(self.critic, batch.seen, batch.action, self.critics)
+        trail = self.critic.forward(batch.now)
         said, rows = trail[-1], batch.reward.shape
         self._errors, pull = (torch.empty_like(said) for _ in range(2))
         scale = 2 * self.critic_weight / rows[1]
         given = (weight, density, batch.reward, batch.over, self.critics, self.gamma, scale)
         self.place.launch(self.place.kernels.judge, rows, said, future, *given, self._errors, pull)
-        self.critic.find_gradient(trail, pull)
-        self.critic_improver.step(tau)
+        self.critic_improver.learn(trail, pull, tau)
 
     def pull_on_actions(self, trail: Trail, pull: torch.Tensor) -> torch.Tensor:
         """Return how a pull on what critics say pulls on actions, [networks, rows, actions]."""

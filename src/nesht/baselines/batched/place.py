@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from nesht.baselines.batched.products import Whole
 from nesht.engines.fused.device import compiling, load, warp
 
-ROW = 8
-"""Halved numbers in 16 bytes: tensor cores read rows fastest that begin at multiples of them."""
-
-FOUR = 4
-"""Numbers of a row that one thread works on."""
-
-MOST, SCALE = 6e4, 1024.0
-"""The largest number that is multiplied where numbers are halved, and what gradients are multiplied with on their way
-there, so that small ones are not lost: 16 bits hold 6e-8 to 65504, with three digits."""
+if TYPE_CHECKING:
+    from nesht.baselines.batched.halves import Halves
 
 WARM = 3
 """How often a function runs as it is written before it is recorded: what it allocates once is then there."""
@@ -32,24 +26,23 @@ class Place:
     Args:
         device: cpu or cuda.
         graphs: on CUDA, play what is recorded from graphs.
-        products: how the networks of learners round what they multiply: not (float32), or halved (float16).
+        products: how the networks of learners round what they multiply: not (float32), or halved (float16, which needs
+            Triton).
     """
 
     def __init__(self, device: str, graphs: bool = True, products: torch.dtype = torch.float32):
         self._wp, self.device, self.on_gpu = warp(), torch.device(device), device == "cuda"
-        self.graphs, self.products = graphs and self.on_gpu, products
-        self.most, self.scale = (MOST, SCALE) if products == torch.float16 else (math.inf, 1.0)
-        one = self._wp.dtype_from_torch(products)
-        self._four = self._wp.types.vector(length=FOUR, dtype=one)
+        self.graphs, self.products = graphs and self.on_gpu, _how(products)
         self.stream = torch.cuda.Stream() if self.on_gpu else None
         self._where = {"stream": self._wp.stream_from_torch(self.stream)} if self.on_gpu else {"device": "cpu"}
         with compiling:
-            from nesht.baselines.batched import kernels, layer_kernels, onpolicy_kernels
+            from nesht.baselines.batched import kernels, onpolicy_kernels
             from nesht.engines.fused.kernel.draws import build_draws
 
-            named = {**vars(kernels), **vars(layer_kernels), **vars(onpolicy_kernels)}
+            named = {**vars(kernels), **vars(onpolicy_kernels)}
             own = {name: each for name, each in named.items() if isinstance(each, self._wp.Kernel)}
-            self.kernels = SimpleNamespace(**vars(build_draws(self.on_gpu)), **own)
+            draws = build_draws(self.on_gpu, self._wp.dtype_from_torch(products))
+            self.kernels = SimpleNamespace(**vars(draws), **own)
             for kernel in vars(self.kernels).values():
                 load(kernel, device)
 
@@ -72,33 +65,22 @@ class Place:
         given = [self._wp.from_torch(each) if isinstance(each, torch.Tensor) else each for each in inputs]
         self._wp.launch(kernel, size, inputs=given, record_tape=False, **self._where)
 
-    def fours(self, tensor: torch.Tensor) -> Any:
-        """Return what is multiplied, [..., n], as an array [..., n / 4] of four each, which one thread works on."""
-        return self._wp.from_torch(tensor.unflatten(-1, (-1, FOUR)), dtype=self._four)
-
-    def multiply(self, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> None:
-        """Write the products of matrices; sums of halved numbers have more digits, as many as `out` has room for."""
-        if out.dtype == left.dtype:
-            torch.bmm(left, right, out=out)
-        elif self.on_gpu:
-            torch.bmm(left, right, out_dtype=out.dtype, out=out)
-        else:
-            torch.bmm(left.to(out.dtype), right.to(out.dtype), out=out)
-
     def record(self, function: Callable[[], None]) -> Callable[[], None]:
         """Return what does the same as a function: on CUDA, after some calls, as a graph of all that it launches."""
         return _Player(self, function) if self.graphs else function
 
 
 def can_halve(device: str) -> bool:
-    """Whether products of halved numbers with sums of all digits are to be had there."""
-    new = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
-    return new and device == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
+    """Whether products of halved numbers are to be had there."""
+    return device == "cuda" and torch.cuda.get_device_capability() >= (8, 0) and find_spec("triton") is not None
 
 
-def spare(width: int) -> int:
-    """Return how many numbers a row of so many wants after it, for the next to begin at such a place."""
-    return -width % ROW
+def _how(products: torch.dtype) -> Whole | Halves:
+    if products == torch.float32:
+        return Whole()
+    from nesht.baselines.batched.halves import Halves
+
+    return Halves()
 
 
 class _Player:

@@ -15,12 +15,20 @@ class Batch:
     """Transitions, [runs, transitions, ...]."""
 
     seen: torch.Tensor
-    action: torch.Tensor
+    """What goes into networks, [2, ...]: see `now` and `next`."""
     reward: torch.Tensor
-    after: torch.Tensor
-    """What was seen next; where the episode ended, its last observation."""
     over: torch.Tensor
     """1 where there is no future: the episode ended, and not because of its time limit."""
+
+    @property
+    def now(self) -> torch.Tensor:
+        """What was seen, then what was done."""
+        return self.seen[0]
+
+    @property
+    def next(self) -> torch.Tensor:
+        """What was seen next, where the episode ended its last observation; then room for what is done then."""
+        return self.seen[1]
 
 
 class Replay:
@@ -64,9 +72,10 @@ class Replay:
     def sample(self, count: int) -> Batch:
         """Return a batch of every run, drawn with replacement."""
         places, runs = self._draws.places(count, self.size), self._runs
-        seen, rest = (self.numbers.new_empty((2, runs, count, *more)) for more in ((self._eyes.all,), ()))
-        action = self.numbers.new_empty((runs, count, self._actions))
-        given = (self._draws.seeds, places, self.numbers, self.moments, self._eyes.real)
-        size = (2, runs, count, max(self._eyes.blocks, 1))
-        self._place.launch(self._place.kernels.recall, size, *given, seen, action, rest)
-        return Batch(seen[0], action, rest[0], seen[1], rest[1])
+        how, eyes = self._place.products, self._eyes
+        wide = how.wide(eyes.all + self._actions)
+        seen = self.numbers.new_empty((2, runs, count, wide), dtype=how.dtype)
+        rest = self.numbers.new_empty((2, runs, count))
+        given = (self._draws.seeds, places, self.numbers, self.moments, eyes.real, eyes.all, self._actions, how.most)
+        self._place.launch(self._place.kernels.recall, (2, runs, count, max(eyes.blocks, 1)), *given, seen, rest)
+        return Batch(seen, *rest)

@@ -38,11 +38,11 @@ class SAC(Learner):
     def explore(self, seen: torch.Tensor, draws: Draws) -> torch.Tensor:
         """See `Learner.explore`."""
         normal = draws.normal(Purpose.EXPLORATION, 1, self.shape.actions)
-        return self._draw(self.act(self.actor, seen[:, None])[-1], normal)[0][:, 0]
+        return self._draw(self.actor.forward(self.see(seen[:, None]))[-1], normal)[0][:, 0]
 
     def best(self, seen: torch.Tensor) -> torch.Tensor:
         """See `Learner.best`."""
-        return self.act(self.actor, seen)[-1][..., : self.shape.actions].tanh()
+        return self.actor.forward(self.see(seen))[-1][..., : self.shape.actions].tanh()
 
     def _draw(self, raw: torch.Tensor, normal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return actions [runs, rows, actions] made of normal numbers, and the logarithms of their densities."""
@@ -52,26 +52,25 @@ class SAC(Learner):
 
     def update(self, batch: Batch, draws: Draws, policy: bool) -> None:
         """See `Learner.update`."""
-        rows = batch.action.shape[1]
-        both = self.act(self.actor, batch.seen, batch.after)
-        trail = [each[:, :rows] for each in both]
+        rows = batch.reward.shape[1]
+        both = self.actor.forward(batch.seen.flatten(0, 1))
+        trail = [each[: self.runs] for each in both]
         normals = [draws.normal(each, rows, self.shape.actions) for each in (Purpose.ACTION_NOW, Purpose.ACTION_NEXT)]
         action, density = self._draw(trail[-1], normals[0])
         weight = self.log_weight.numbers.exp()
         if self.weight_improver is not None:
             torch.sub(self.shape.actions, density.mean(1), out=self.log_weight.gradient)
             self.weight_improver.step()
-        next_action, next_density = self._draw(both[-1][:, rows:], normals[1])
-        future = self.judge(self.critic_target, batch.after, next_action, self.critics)[-1]
+        next_action, next_density = self._draw(both[-1][self.runs :], normals[1])
+        future = self.critic_target.forward(self.do(batch.next, next_action))[-1]
         self.improve_critics(batch, future, weight, next_density, self.tau)
-        judged = self.judge(self.critic, batch.seen, action, self.critics)
+        judged = self.critic.forward(self.do(batch.now, action))
         self._last, choice = (weight, density, judged[-1]), torch.empty_like(judged[-1])
         self.place.launch(self.place.kernels.choose, density.shape, judged[-1], self.critics, choice)
         on_action, pull = self.pull_on_actions(judged, choice), torch.empty_like(trail[-1])
         given = (normals[0], action, weight, self.critics, on_action)
         self.place.launch(self.place.kernels.pull_on_drawn, density.shape, trail[-1], *given, pull)
-        self.actor.find_gradient(trail, pull)
-        self.actor_improver.step()
+        self.actor_improver.learn(trail, pull)
 
     def actor_losses(self) -> torch.Tensor | None:
         """See `Learner.actor_losses`."""

@@ -37,7 +37,7 @@ class TD3(Learner):
 
     def best(self, seen: torch.Tensor) -> torch.Tensor:
         """See `Learner.best`."""
-        return self._squash(self.act(self.actor, seen)[-1])
+        return self._squash(self.actor.forward(self.see(seen))[-1])
 
     def _squash(self, raw: torch.Tensor, noise: torch.Tensor | None = None) -> torch.Tensor:
         action = torch.empty_like(raw)
@@ -48,20 +48,19 @@ class TD3(Learner):
 
     def update(self, batch: Batch, draws: Draws, policy: bool) -> None:
         """See `Learner.update`."""
-        raw = self.act(self.actor_target, batch.after)[-1]
+        raw = self.actor_target.forward(batch.next)[-1]
         noise = draws.normal(Purpose.ACTION_NEXT, *raw.shape[1:]) if self.target_noise else None
-        future = self.judge(self.critic_target, batch.after, self._squash(raw, noise), self.critics)[-1]
+        future = self.critic_target.forward(self.do(batch.next, self._squash(raw, noise)))[-1]
         tau, self._said = self.tau if policy else 0.0, None
         self.improve_critics(batch, future, self._no_weight, self._no_density, tau)
         if not policy:
             return
-        trail = self.act(self.actor, batch.seen)
+        trail = self.actor.forward(batch.now)
         action = self._squash(trail[-1])
-        judged = self.judge(self.critic, batch.seen, action, 1)
+        judged = self.critic.forward(self.do(batch.now, action), self.runs)
         pull, self._said = self.pull_on_actions(judged, self._up), judged[-1]
         self.place.launch(self.place.kernels.pull_on_squashed, pull.shape, action, pull)
-        self.actor.find_gradient(trail, pull)
-        self.actor_improver.step(tau)
+        self.actor_improver.learn(trail, pull, tau)
 
     def actor_losses(self) -> torch.Tensor | None:
         """See `Learner.actor_losses`."""

@@ -2,6 +2,7 @@
 
 from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
 import warp as wp
 
@@ -35,8 +36,8 @@ def distractors(seed: wp.int32, episode: wp.int32, time: wp.int32, blocks: int, 
 
 
 @cache
-def build_draws(fast_math: bool) -> SimpleNamespace:
-    """Return the kernels; every thread makes four numbers, and rows follow each other."""
+def build_draws(fast_math: bool, multiplied: Any) -> SimpleNamespace:
+    """Return the kernels; every thread makes four numbers, and rows follow each other. Networks multiply that type."""
     options = {"fast_math": fast_math}
 
     @wp.kernel(name=f"draw_normals_{fast_math}", module="unique", enable_backward=False, module_options=options)
@@ -98,35 +99,40 @@ def build_draws(fast_math: bool) -> SimpleNamespace:
             if real + 4 * block + m < out.shape[1]:
                 out[row, real + 4 * block + m] = z[m]
 
-    @wp.kernel(name=f"recall_{fast_math}", module="unique", enable_backward=False, module_options=options)
+    @wp.kernel(
+        name=f"recall_{fast_math}_{multiplied.__name__}", module="unique", enable_backward=False, module_options=options
+    )
     def recall(
         seed: wp.array(dtype=int),
         places: wp.array2d(dtype=wp.int64),
         numbers: wp.array3d(dtype=float),
         moments: wp.array3d(dtype=int),
         real: int,
-        seen: wp.array4d(dtype=float),
-        action: wp.array3d(dtype=float),
+        features: int,
+        actions: int,
+        most: float,
+        seen: wp.array4d(dtype=multiplied),
         rest: wp.array3d(dtype=float),
     ):
-        """Write transitions out of a memory: what was seen and then seen next, what was done, and what came of it."""
+        """Write transitions out of a memory: what was seen and done, then what was seen next, and what came of it."""
         half, run, row, block = wp.tid()
         place = int(places[run, row])
-        blocks = (seen.shape[3] - real + 3) // 4
+        blocks = (features - real + 3) // 4
         for j in range(block, real, wp.max(blocks, 1)):
-            seen[half, run, row, j] = numbers[run, place, half * real + j]
+            seen[half, run, row, j] = multiplied(wp.clamp(numbers[run, place, half * real + j], -most, most))
         if block < blocks:
             time = moments[run, place, 1] + half
             z = distractors(seed[run], moments[run, place, 0], time, blocks, block)
             for m in range(4):
-                if real + 4 * block + m < seen.shape[3]:
-                    seen[half, run, row, real + 4 * block + m] = z[m]
-        if block == 0 and half == 0:
-            count = action.shape[2]
-            for j in range(count):
-                action[run, row, j] = numbers[run, place, 2 * real + j]
-            for j in range(2):
-                rest[j, run, row] = numbers[run, place, 2 * real + count + j]
+                if real + 4 * block + m < features:
+                    seen[half, run, row, real + 4 * block + m] = multiplied(z[m])
+        for j in range(features + block, seen.shape[3], wp.max(blocks, 1)):
+            value = float(0.0)
+            if half == 0 and j < features + actions:
+                value = numbers[run, place, 2 * real + j - features]
+            seen[half, run, row, j] = multiplied(value)
+        if block == 0:
+            rest[half, run, row] = numbers[run, place, 2 * real + actions + half]
 
     kernels = {"normals": draw_normals, "uniforms": draw_uniforms, "places": draw_places}
     return SimpleNamespace(**kernels, observe=observe, recall=recall)

@@ -1,0 +1,55 @@
+"""What learners are given to learn from in these tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from nesht.baselines.batched.draws import Purpose
+from nesht.baselines.batched.learner import Learner
+from nesht.baselines.batched.replay import Batch
+from nesht.baselines.settings import changed
+
+ACTIONS, ROWS = 3, 32
+SMALL = ["net_arch=[24,16]", "buffer_size=100", f"batch_size={ROWS}"]
+
+
+class Given:
+    """Numbers that were drawn before."""
+
+    def __init__(self, numbers: dict[int, list[torch.Tensor]]):
+        self._numbers = numbers
+
+    def normal(self, purpose: int, *shape: int) -> torch.Tensor:
+        return torch.stack(self._numbers[purpose])
+
+    uniform = normal
+
+
+def settings_of(name: str, **more: Any) -> dict[str, Any]:
+    """Return the settings of an algorithm with small networks."""
+    sparse = ["topology_every=2", "drop=0.2"] if name == "anf-sac" else []
+    return {**changed(name, SMALL + sparse), **more}
+
+
+def batch_for(learner: Learner, seen: Any, action: Any, reward: Any, after: Any, over: Any) -> Batch:
+    """Return transitions as a memory would."""
+    return Batch(torch.stack([learner.do(learner.see(seen), action), learner.see(after)]), reward, over)
+
+
+def learn_something(learner: Any, updates: int = 3, rewards: float = 1.0, rows: int = ROWS) -> None:
+    """Let a learner learn from random batches."""
+    luck = torch.Generator().manual_seed(0)
+    device, seen = learner.place.device, learner.shape.seen
+
+    def numbers(*shape: int) -> torch.Tensor:
+        return torch.randn(learner.runs, rows, *shape, generator=luck).to(device)
+
+    with learner.place.work():
+        for _ in range(updates):
+            earned = rewards * numbers()
+            over = torch.zeros(learner.runs, rows, device=device)
+            batch = batch_for(learner, numbers(seen), numbers(ACTIONS).tanh(), earned, numbers(seen), over)
+            drawn = {key: list(numbers(ACTIONS)) for key in (Purpose.ACTION_NOW, Purpose.ACTION_NEXT)}
+            learner.update(batch, Given(drawn), policy=True)
