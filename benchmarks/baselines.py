@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from machine import command, describe
-from nesht.baselines.batched.place import Place
+from nesht.baselines.batched.place import Place, can_halve
 from nesht.baselines.batched.training import LEARNERS, Training
 from nesht.baselines.settings import changed, make_model
 from nesht.engines.fused.device import check_device
@@ -50,7 +50,7 @@ def time_batched(name: str, task: Task, settings: dict[str, Any], place: str, gr
     """Time sets of runs that take turns."""
     runs, sets = how["runs"], []
     for number in range(how["sets"]):
-        where = Place(place, graphs)
+        where = Place(place, graphs, torch.float16 if can_halve(place) else torch.float32)
         with where.work():
             seeds = range(1000 + number * runs, 1000 + (number + 1) * runs)
             sets.append((where, Training(name, settings, task, seeds, where)))

@@ -1,12 +1,13 @@
 """The reinforcement learners of table 1 on a GPU, several processes at a time.
 
-    python benchmarks/rivals.py OUT [--method ANF-SAC TD3] [--at-once 4] [--seconds 1600]
+    python benchmarks/rivals.py OUT [--method ANF-SAC TD3] [--seeds 0-4] [--at-once 4] [--seconds 1600]
     python benchmarks/merge.py OUT/*/table1-tuned results/table1-tuned
 
 Every method, environment and noise ratio is a process with a folder of its own under OUT, the longest first; those that
 are finished, there or in the table already, are not run again. With a number of seconds, none is begun that would take
 longer than is left, judged by those before it: what is interrupted is lost. After one was killed, none is begun. With
-NVIDIA's MPS running, the processes share the GPU instead of taking turns.
+NVIDIA's MPS running, the processes share the GPU instead of taking turns, and TRPO, whose kernels are small, goes
+first.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ SHORTER = 0.85
 Unit = tuple[str, str, int]
 
 
-def waiting(out: Path, known: Path, methods: list[str]) -> list[Unit]:
+def waiting(out: Path, known: Path, methods: list[str], seeds: str | None) -> list[Unit]:
     """Return what is to be run."""
     experiment, results = EXPERIMENTS["table1"], Results.read(known)
     cells = [cell for cell in experiment.cells(Options()) if cell.labels["method"] in methods]
-    missing = dict.fromkeys(cell.name for cell, _ in results.missing(cells, parse_seeds(experiment.seeds)))
+    missing = dict.fromkeys(cell.name for cell, _ in results.missing(cells, parse_seeds(seeds or experiment.seeds)))
     labels = [cell.labels for cell in cells if cell.name in missing]
     units = [(each["method"], each["env"], each["noise"]) for each in labels]
     units.sort(key=lambda unit: (methods.index(unit[0]), -unit[2]))
@@ -45,16 +46,20 @@ def place(out: Path, unit: Unit) -> Path:
     return out / "-".join(map(str, unit)) / "table1-tuned"
 
 
-def begin(out: Path, unit: Unit) -> subprocess.Popen[bytes]:
+def begin(out: Path, unit: Unit, seeds: str | None) -> subprocess.Popen[bytes]:
     """Start a process."""
     method, env, ratio = unit
     folder = place(out, unit)
     folder.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "nesht", "experiment", "table1", "--method", method, "--env", env]
     command += ["--noise", str(ratio), "--device", "cuda", "--out", str(folder), "--work", str(folder.parent / "work")]
-    queues = {"CUDA_DEVICE_MAX_CONNECTIONS": "4"}  # many queues of many processes are more than MPS has
+    command += ["--seeds", seeds] if seeds else []
+    shared = {  # many queues of many processes are more than MPS has; 1 is less than 0
+        "CUDA_DEVICE_MAX_CONNECTIONS": "4",
+        "CUDA_MPS_CLIENT_PRIORITY": "0" if method == "TRPO" else "1",
+    }
     with (folder.parent / "log").open("wb") as log:
-        return subprocess.Popen(command, env={**os.environ, **queues}, stdout=log, stderr=subprocess.STDOUT)
+        return subprocess.Popen(command, env={**os.environ, **shared}, stdout=log, stderr=subprocess.STDOUT)
 
 
 def main() -> None:
@@ -63,10 +68,12 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--known", type=Path, default=Path("results/table1-tuned"), help="results that are there")
     parser.add_argument("--method", nargs="+", choices=list(REINFORCEMENT), default=list(REINFORCEMENT))
+    parser.add_argument("--seeds", help="default: all of the table")
     parser.add_argument("--at-once", type=int, default=4, metavar="N")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="how long there is time")
     given = parser.parse_args()
-    start, units, took = time.monotonic(), waiting(given.out, given.known, given.method), list[float]()
+    units = waiting(given.out, given.known, given.method, given.seeds)
+    start, took = time.monotonic(), list[float]()
     killed = False
     running: dict[subprocess.Popen[bytes], tuple[Unit, float]] = {}
     while units or running:
@@ -82,7 +89,7 @@ def main() -> None:
             units = []
         while units and len(running) < given.at_once:
             unit = units.pop(0)
-            running[begin(given.out, unit)] = unit, now
+            running[begin(given.out, unit, given.seeds)] = unit, now
         time.sleep(0.5)
     print("all ended", flush=True)
 

@@ -73,28 +73,34 @@ def back(
 
 
 @triton.jit
+def _recall(at, fine, numbers, first, second):
+    """Return the numbers at a place and their moments."""
+    old = tl.load(numbers + at, mask=fine, other=0.0, eviction_policy="evict_first")
+    m = tl.load(first + at, mask=fine, other=0.0, eviction_policy="evict_first")
+    v = tl.load(second + at, mask=fine, other=0.0, eviction_policy="evict_first")
+    return old, m, v
+
+
+@triton.jit
 def _adam(
-    gradient, at, fine, numbers, rounded, first, second, target, target_rounded, mask, corrections,
+    gradient, old, m, v, at, fine, numbers, rounded, first, second, target, target_rounded, mask, corrections,
     beta1, beta2, epsilon, rate, decay, tau, MASKED: tl.constexpr, FOLLOW: tl.constexpr,
 ):  # fmt: skip
     """Do what torch.optim.Adam does to the numbers at a place, then let the target follow."""
-    old = tl.load(numbers + at, mask=fine, other=0.0)
-    m = tl.load(first + at, mask=fine, other=0.0)
-    v = tl.load(second + at, mask=fine, other=0.0)
     if MASKED:
         gradient *= tl.load(mask + at, mask=fine, other=0.0)
     gradient += decay * old
     m += (1.0 - beta1) * (gradient - m)
     v = beta2 * v + (1.0 - beta2) * gradient * gradient
     new = old - rate * tl.load(corrections) * m / (tl.sqrt(v) * tl.load(corrections + 1) + epsilon)
-    tl.store(first + at, m, mask=fine)
-    tl.store(second + at, v, mask=fine)
-    tl.store(numbers + at, new, mask=fine)
+    tl.store(first + at, m, mask=fine, eviction_policy="evict_first")
+    tl.store(second + at, v, mask=fine, eviction_policy="evict_first")
+    tl.store(numbers + at, new, mask=fine, eviction_policy="evict_first")
     tl.store(rounded + at, new.to(tl.float16), mask=fine)
     if FOLLOW:
-        follows = tl.load(target + at, mask=fine, other=0.0)
+        follows = tl.load(target + at, mask=fine, other=0.0, eviction_policy="evict_first")
         follows += tau * (new - follows)
-        tl.store(target + at, follows, mask=fine)
+        tl.store(target + at, follows, mask=fine, eviction_policy="evict_first")
         tl.store(target_rounded + at, follows.to(tl.float16), mask=fine)
 
 
@@ -105,7 +111,10 @@ def learn(
     RAW: tl.constexpr, MASKED: tl.constexpr, FOLLOW: tl.constexpr,
     BI: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Find the gradient of a block of a layer, or of a part of its bias, and step down it."""
+    """Find the gradient of a block of a layer, or of a part of its bias, and step down it.
+
+    What is changed is read first: it arrives while the gradient is summed.
+    """
     net = tl.program_id(1)
     across = tl.cdiv(columns, BN)
     block = tl.program_id(0) // across
@@ -117,6 +126,8 @@ def learn(
     inside = n < columns
     if block < tl.cdiv(inputs, BI):
         i = block * BI + tl.arange(0, BI)
+        place, fine = here + i[:, None] * columns + n[None, :], (i < inputs)[:, None] & inside[None, :]
+        old, m, v = _recall(place, fine, numbers, first, second)
         total = tl.zeros((BI, BN), tl.float32)
         for at in range(0, rows, BK):
             there = ((at + k) < rows)[:, None]
@@ -126,18 +137,19 @@ def learn(
                 known = there & inside[None, :]
             b = tl.load(pull + (at + k)[:, None] * p_row + n[None, :], mask=known, other=0.0)
             total = tl.dot(tl.trans(a), _halved(b, scale, most, RAW), total)
-        place, fine = here + i[:, None] * columns + n[None, :], (i < inputs)[:, None] & inside[None, :]
         _adam(
-            total / scale, place, fine, numbers, rounded, first, second, target, target_rounded, mask, corrections,
-            beta1, beta2, epsilon, rate, decay, tau, MASKED, FOLLOW,
+            total / scale, old, m, v, place, fine, numbers, rounded, first, second, target, target_rounded, mask,
+            corrections, beta1, beta2, epsilon, rate, decay, tau, MASKED, FOLLOW,
         )  # fmt: skip
     else:
+        row = here + inputs * columns + n
+        bias, m1, v1 = _recall(row, inside, numbers, first, second)
         sums = tl.zeros((BN,), tl.float32)
         for at in range(0, rows, BK):
             known = ((at + k) < rows)[:, None] & inside[None, :]
             b = tl.load(pull + (at + k)[:, None] * p_row + n[None, :], mask=known, other=0.0)
             sums += tl.sum(_halved(b, scale, most, RAW).to(tl.float32), 0)
         _adam(
-            sums / scale, here + inputs * columns + n, inside, numbers, rounded, first, second, target, target_rounded,
-            mask, corrections, beta1, beta2, epsilon, rate, decay, tau, MASKED, FOLLOW,
+            sums / scale, bias, m1, v1, row, inside, numbers, rounded, first, second, target, target_rounded, mask,
+            corrections, beta1, beta2, epsilon, rate, decay, tau, MASKED, FOLLOW,
         )  # fmt: skip

@@ -103,15 +103,14 @@ BLOCKS: dict[str, dict[str, int]] = {
     "forward": {"BM": 128, "BN": 64, "num_warps": 4, "num_stages": 3},
     "back": {"BM": 128, "BN": 64, "num_warps": 4, "num_stages": 3},
 }
-LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 4, "num_stages": 2}
+LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 8, "num_stages": 3, "maxnreg": 128}
 """Sizes of what is multiplied at a time, measured on an H200."""
 
 
 def _blocks(name: str, rows: int, width: int) -> tuple[int, dict[str, int]]:
     """Return how many blocks results of so many rows and columns take, and their sizes."""
     settings = dict(BLOCKS[name])
-    if rows <= FEW:
-        settings["BM"] = FEW
+    settings["BM"] = min(settings["BM"], max(FEW, 1 << (rows - 1).bit_length()))
     if width < WIDE:
         settings |= {"BM": min(settings["BM"], WIDE), "BN": FEW}
     return -(-rows // settings["BM"]) * -(-width // settings["BN"]), settings
