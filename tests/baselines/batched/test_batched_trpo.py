@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -247,14 +249,21 @@ def test_what_is_learnt_from_is_what_was_seen_and_done() -> None:
         expected["reward"].append(scale.reward(reward.float(), ended) + 0.99 * future * (timed_out & ~over))
         expected["ended"].append(ended.float())
     assert torch.stack(expected["ended"]).sum() >= 4
+    value, earned = (each[:, :24] for each in training.worth())
+    found = {**{name: training.kept[name][:, :24] for name in ("seen", "ended")}, "reward": earned}
     for name, columns in expected.items():
-        torch.testing.assert_close(training.kept[name][:, :24], torch.stack(columns, 1), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(found[name], torch.stack(columns, 1), rtol=1e-4, atol=1e-4)
     with torch.no_grad():
         seen, action = training.kept["seen"][:, :24], training.kept["action"][:, :24]
         torch.testing.assert_close(training.kept["density"][:, :24], learner.densities(learner.mean(seen), action))
-        torch.testing.assert_close(training.kept["value"][:, :24], learner.values(seen))
+        torch.testing.assert_close(value, learner.values(seen))
     env.close()
     training.close()
+
+
+def networks(file: Path) -> dict[str, torch.Tensor]:
+    with zipfile.ZipFile(file) as packed:
+        return torch.load(io.BytesIO(packed.read("policy.pth")), weights_only=True)
 
 
 def test_a_run_is_the_same_beside_others_and_leaves_the_same_folder(tmp_path: Path) -> None:
@@ -262,8 +271,10 @@ def test_a_run_is_the_same_beside_others_and_leaves_the_same_folder(tmp_path: Pa
     together = train_batched([config.change(seed=seed) for seed in (3, 4)], [tmp_path / "3", tmp_path / "4"])
     alone = train_batched([config.change(seed=4)], [tmp_path / "alone"])
     theirs = train_baseline(config.change(seed=3), tmp_path / "theirs")
-    assert together[1]["score"] == alone[0]["score"] != together[0]["score"]
-    assert (tmp_path / "4" / "model.zip").read_bytes() == (tmp_path / "alone" / "model.zip").read_bytes()
+    assert together[1]["score"] == pytest.approx(alone[0]["score"], rel=1e-5) != together[0]["score"]
+    ours, lonely = (networks(tmp_path / name / "model.zip") for name in ("4", "alone"))
+    for name, tensor in lonely.items():  # products of one matrix and of several are rounded differently
+        torch.testing.assert_close(ours[name], tensor, rtol=1e-4, atol=1e-5)
     assert [theirs[name] for name in ("seed", "steps", "generations")] == [3, 192, 3]
     assert [together[0][name] for name in ("seed", "steps", "generations")] == [3, 192, 3]
     assert {each.name for each in (tmp_path / "3").iterdir()} == {each.name for each in (tmp_path / "theirs").iterdir()}

@@ -100,10 +100,10 @@ class Halves:
 
 
 BLOCKS: dict[str, dict[str, int]] = {
-    "forward": {"BM": 128, "BN": 64, "num_warps": 4, "num_stages": 3},
+    "forward": {"BM": 128, "BN": 128, "num_warps": 4, "num_stages": 3},
     "back": {"BM": 128, "BN": 64, "num_warps": 4, "num_stages": 3},
 }
-LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 8, "num_stages": 3, "maxnreg": 128}
+LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 4, "num_stages": 3}
 """Sizes of what is multiplied at a time, measured on an H200."""
 
 

@@ -36,15 +36,15 @@ class OnPolicyTraining:
         self.diverged = torch.zeros(runs, dtype=torch.int32, device=device)
         self.updates = self._steps = 0
         self._real = torch.as_tensor(self.env.reset(seed=list(seeds))[0]).clone()
-        self._seen = torch.zeros((runs, 2, self.eyes.all), device=device)
-        """What every run sees now, scaled, and what it saw at the end of its last step."""
-        self.learner.running.scale(self._look(), self._seen[:, :1])
-        shapes = {"seen": (self.eyes.all,), "action": (task.outputs,), "density": (), "value": (), "reward": ()}
-        self.kept = {
-            name: torch.zeros((runs, self._count, *shape), device=device)
-            for name, shape in {**shapes, "ended": ()}.items()
-        }
-        """The steps since the last update, [runs, steps, ...]."""
+        raw = self.eyes.see(self.draws.seeds, self._real, self.moment)
+        self.learner.running.seen.add(raw)
+        self._seen = self.learner.running.scale(raw[:, None])
+        """What every run sees now, scaled, [runs, 1, seen]."""
+        wide, flat = dict.fromkeys(("seen", "after"), (self.eyes.all,)), ("density", "reward", "ended", "cut")
+        shapes: dict[str, tuple[int, ...]] = {**wide, "action": (task.outputs,), **dict.fromkeys(flat, ())}
+        self.kept = {name: torch.zeros((runs, self._count, *shape), device=device) for name, shape in shapes.items()}
+        """The steps since the last update, [runs, steps, ...]: what was seen before and after each, scaled, what was
+        done and how likely, what was earned, whether the episode ended, and whether its time limit cut it off."""
         self._programs = place.record(self._collect), place.record(self._learn)
 
     def whole(self, steps: int) -> int:
@@ -60,17 +60,11 @@ class OnPolicyTraining:
             self.updates += 1
             learn()
 
-    def _look(self) -> torch.Tensor:
-        """Return what the environments show now, [runs, 1, seen], after it was taken into the scale."""
-        raw = self.eyes.see(self.draws.seeds, self._real, self.moment)
-        self.learner.running.seen.add(raw)
-        return raw[:, None]
-
     def _collect(self) -> None:
         """Act, and write down what came of it."""
         learner, kept, place, step = self.learner, self.kept, self._place, self.draws.step
         with torch.no_grad():
-            mean = learner.mean(self._seen[:, :1])
+            mean = learner.mean(self._seen)
             normal = self.draws.normal(Purpose.EXPLORATION, learner.shape.actions)
             bounded = torch.empty_like(normal)
             given = (step, mean, learner.log_std.detach(), normal, kept["action"], kept["density"], bounded)
@@ -82,22 +76,32 @@ class OnPolicyTraining:
             last = self.eyes.see(self.draws.seeds, last, self.moment, later=1)
             now = (step, self._real, self.moment, self.diverged)
             place.launch(place.kernels.move_on, real.shape, real, over, timed_out, blown_up, *now)
-            raw = self._look()
-            learner.running.scale(last[:, None], self._seen[:, 1:])
-            ended = over | timed_out
-            came = (self._seen, learner.values(self._seen), learner.running.reward(reward, ended), over, ended)
-            into = (kept["seen"], kept["value"], kept["reward"], kept["ended"])
-            place.launch(place.kernels.write_down, last.shape, step, *came, self._gamma, *into)
-            learner.running.scale(raw, self._seen[:, :1])
+            raw = self.eyes.see(self.draws.seeds, self._real, self.moment)
+            ended, scale = over | timed_out, learner.running.seen
+            came = (raw, last, learner.running.reward(reward, ended), over, ended, scale.count, scale.mean, scale.var)
+            into = (kept["seen"], kept["after"], kept["reward"], kept["ended"], kept["cut"])
+            place.launch(place.kernels.write_down, raw.shape, step, *came, self._seen, *into)
+            scale.count += 1
+
+    def worth(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what critics think of the steps' beginnings, and what steps earned, [runs, steps].
+
+        A step that a time limit cut off also earns what was still to come. The critics do not change while steps are
+        collected, so that all are asked at once.
+        """
+        kept = self.kept
+        with torch.no_grad():
+            beyond = kept["cut"] * self.learner.values(kept["after"])
+            return self.learner.values(kept["seen"]), kept["reward"] + self._gamma * beyond
 
     def _learn(self) -> None:
         """Learn from the steps collected."""
-        kept = self.kept
+        kept, (value, reward) = self.kept, self.worth()
         with torch.no_grad():
-            future = self.learner.values(self._seen[:, :1])
-            advantage = advantages(kept["reward"], kept["value"], kept["ended"], future, self._gamma, self._trace)
+            future = self.learner.values(self._seen)
+            advantage = advantages(reward, value, kept["ended"], future, self._gamma, self._trace)
         self.learner.improve_actors(kept["seen"], kept["action"], kept["density"], advantage, self.draws)
-        self.learner.improve_critics(kept["seen"], advantage + kept["value"], self.draws)
+        self.learner.improve_critics(kept["seen"], advantage + value, self.draws)
 
     def close(self) -> None:
         """Free the environments."""

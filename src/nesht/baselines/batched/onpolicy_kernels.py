@@ -23,6 +23,15 @@ def scaled(off: wp.float64, var: wp.float64):
     return wp.clamp(float(off / wp.sqrt(var + LEAST_VARIANCE)), -CLIP, CLIP)
 
 
+@wp.func
+def scaled_seen(value: float, mean: wp.float64, var: wp.float64):
+    """Return a number that was seen, scaled; what a simulation that blew up shows counts as zero."""
+    known = value
+    if not wp.isfinite(known):
+        known = 0.0
+    return scaled(wp.float64(known) - mean, var)
+
+
 @wp.kernel(enable_backward=False)
 def take_in(
     rows: wp.array2d(dtype=float),
@@ -44,12 +53,9 @@ def scale_seen(
     var: wp.array2d(dtype=wp.float64),
     out: wp.array3d(dtype=float),
 ):
-    """Scale observations by what was seen before; what a simulation that blew up shows counts as zero."""
+    """Scale observations by what was seen before."""
     n, i, j = wp.tid()
-    value = seen[n, i, j]
-    if not wp.isfinite(value):
-        value = 0.0
-    out[n, i, j] = scaled(wp.float64(value) - mean[n, j], var[n, j])
+    out[n, i, j] = scaled_seen(seen[n, i, j], mean[n, j], var[n, j])
 
 
 @wp.kernel(enable_backward=False)
@@ -106,28 +112,37 @@ def draw_normal_actions(
 @wp.kernel(enable_backward=False)
 def write_down(
     step: wp.array(dtype=int),
-    seen: wp.array3d(dtype=float),
-    worth: wp.array2d(dtype=float),
+    shown: wp.array2d(dtype=float),
+    last: wp.array2d(dtype=float),
     earned: wp.array(dtype=float),
     over: wp.array(dtype=bool),
     ended: wp.array(dtype=bool),
-    gamma: float,
+    count: wp.array(dtype=wp.float64),
+    mean: wp.array2d(dtype=wp.float64),
+    var: wp.array2d(dtype=wp.float64),
+    seen: wp.array3d(dtype=float),
     kept: wp.array3d(dtype=float),
-    value: wp.array2d(dtype=float),
+    after: wp.array3d(dtype=float),
     reward: wp.array2d(dtype=float),
     ends: wp.array2d(dtype=float),
+    cut: wp.array2d(dtype=float),
 ):
-    """Write down the step before this one: `seen` and `worth` are of its beginning, then of its end."""
+    """Take in what is shown now, and write down the step that led there: `seen` is of its beginning, then of now."""
     n, j = wp.tid()
     place = (step[0] - 1) % kept.shape[1]
+    middle, spread = moved(shown[n, j], count[0], mean[n, j], var[n, j])
+    mean[n, j] = middle
+    var[n, j] = spread
     kept[n, place, j] = seen[n, 0, j]
+    after[n, place, j] = scaled_seen(last[n, j], middle, spread)
+    seen[n, 0, j] = scaled_seen(shown[n, j], middle, spread)
     if j == 0:
-        value[n, place] = worth[n, 0]
-        got = earned[n]
+        reward[n, place] = earned[n]
         end = float(0.0)
+        short = float(0.0)
         if ended[n]:
             end = 1.0
             if not over[n]:
-                got += gamma * worth[n, 1]
-        reward[n, place] = got
+                short = 1.0
         ends[n, place] = end
+        cut[n, place] = short

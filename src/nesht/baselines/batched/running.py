@@ -38,9 +38,9 @@ class RunningScale:
         self.seen, self._returns, self._gamma = Moments(runs, seen, place), Moments(runs, 1, place), gamma
         self._place, self._return = place, torch.zeros(runs, device=place.device)
 
-    def scale(self, seen: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    def scale(self, seen: torch.Tensor) -> torch.Tensor:
         """Return scaled observations [runs, rows, seen]."""
-        out = torch.empty_like(seen) if out is None else out
+        out = torch.empty_like(seen)
         given = (seen, self.seen.mean, self.seen.var)
         self._place.launch(self._place.kernels.scale_seen, seen.shape, *given, out)
         return out
