@@ -57,6 +57,7 @@ def begin(out: Path, unit: Unit, seeds: str | None) -> subprocess.Popen[bytes]:
     shared = {  # many queues of many processes are more than MPS has; 1 is less than 0
         "CUDA_DEVICE_MAX_CONNECTIONS": "4",
         "CUDA_MPS_CLIENT_PRIORITY": "0" if method == "TRPO" else "1",
+        "OMP_NUM_THREADS": "1",
     }
     with (folder.parent / "log").open("wb") as log:
         return subprocess.Popen(command, env={**os.environ, **shared}, stdout=log, stderr=subprocess.STDOUT)

@@ -104,7 +104,7 @@ BLOCKS: dict[str, dict[str, int]] = {
     "back": {"BM": 128, "BN": 64, "num_warps": 4, "num_stages": 3},
 }
 LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 4, "num_stages": 3}
-"""Sizes of what is multiplied at a time, measured on an H200."""
+"""Sizes of what is multiplied at a time, measured on an H200 (`benchmarks/blocks.py`)."""
 
 
 def _blocks(name: str, rows: int, width: int) -> tuple[int, dict[str, int]]:

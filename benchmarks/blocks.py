@@ -1,0 +1,129 @@
+"""Which blocks of what is multiplied are fastest on this GPU? Times the kernels of `baselines/batched/halves.py`.
+
+    python benchmarks/blocks.py
+    python benchmarks/blocks.py --env Hopper-v4 --noise-ratio 5 --batch 100 --hidden 256 256
+
+Kernels of the critics of a set of runs, in microseconds, each played many times from a graph: what a layer puts out,
+the pull on what went into it, and a step of all layers (without and with a target that follows). Kernels are compiled
+by several processes first. The best of each are what `BLOCKS` and `LEARN` there should say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from machine import command, describe
+from nesht.baselines.batched import halves
+from nesht.baselines.batched.learner import Shape
+from nesht.baselines.batched.place import Place
+from nesht.baselines.batched.td3 import TD3
+from nesht.baselines.settings import changed
+from nesht.engines.fused.device import check_device
+from nesht.tasks.imperfect import Distractors
+from nesht.tasks.task import Task
+
+PRODUCTS = [(bm, bn, warps, 3) for bm in (64, 128, 256) for bn in (64, 128) for warps in (4, 8)] + [(128, 64, 4, 4)]
+"""Rows and columns of a block, warps, and stages of the pipeline."""
+STEPS = [
+    (bi, bn, bk, warps, stages, most)
+    for bi, bn in ((64, 32), (64, 64), (64, 128), (128, 64))
+    for bk, stages in ((64, 2), (64, 3), (128, 2))
+    for warps, most in ((4, None), (8, None), (8, 128))
+]
+"""Rows, columns and summed rows of a block, warps, stages, and the most registers of a thread."""
+COMPILERS, TIMES, ROUNDS = 12, 8, 7
+
+
+def time_it(place: Place, function: Callable[[], Any]) -> float:
+    """Return the microseconds that a function's kernels take: the median of some rounds of a graph."""
+    for _ in range(2):
+        function()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=place.stream):
+        for _ in range(TIMES):
+            function()
+    graph.replay()
+    took = []
+    for _ in range(ROUNDS):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        took.append(1e3 * start.elapsed_time(end) / TIMES)
+    return sorted(took)[ROUNDS // 2]
+
+
+def measurements(given: argparse.Namespace, place: Place) -> Iterator[tuple[str, dict[str, int], Callable[[], Any]]]:
+    """Yield what is timed, with which settings, and how; the settings count while it runs."""
+    task = Task(given.env, Distractors(given.noise_ratio))
+    settings = {**changed("td3", []), "net_arch": given.hidden, "batch_size": given.batch}
+    learner = TD3(Shape(len(task.feature_names), task.outputs), settings, range(given.runs), place)
+    seen = learner.see(torch.randn(given.runs, given.batch, learner.shape.seen, device=place.device))
+    critic, improver = learner.critic, learner.critic_improver
+    trail = critic.forward(seen)
+    pulls = critic.pulls(trail, torch.full_like(trail[-1], 1e-3))
+    weights, how = critic.weights, place.products
+    for rows, columns, warps, stages in PRODUCTS:
+        blocks = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
+        halves.BLOCKS.update(forward=blocks, back=blocks)
+        for i, size in enumerate(given.hidden):
+            yield f"forward {i + 1}", blocks, lambda i=i, size=size: how.layer(trail[i], weights[i], size, last=False)
+        for i in range(1, len(given.hidden)):
+            yield f"back {i + 1}", blocks, lambda i=i: how.back(pulls[i], weights[i], trail[i])
+    for *sizes, most in STEPS:
+        blocks = dict(zip(("BI", "BN", "BK", "num_warps", "num_stages"), sizes, strict=True))
+        halves.LEARN.clear()
+        halves.LEARN.update(blocks | ({} if most is None else {"maxnreg": most}))
+        for name, tau in (("learn", 0.0), ("learn, target follows", learner.tau)):
+            yield name, dict(halves.LEARN), lambda tau=tau: how.learn(critic, trail, pulls, improver, tau)
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", default="HalfCheetah-v4")
+    parser.add_argument("--noise-ratio", type=float, default=20.0)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--hidden", type=int, nargs="+", default=[400, 300])
+    parser.add_argument("--out", type=Path, default=Path("results/blocks-cuda.json"))
+    parser.add_argument("--compile", type=int, help=argparse.SUPPRESS)  # only every so-manieth, and do not time it
+    given = parser.parse_args()
+    check_device("cuda")
+    if given.compile is None:
+        again = [sys.executable, __file__, *sys.argv[1:], "--compile"]
+        for each in [subprocess.Popen([*again, str(i)]) for i in range(COMPILERS)]:
+            each.wait()
+    place, found = Place("cuda", products=torch.float16), []
+    with place.work():
+        for i, (name, blocks, function) in enumerate(measurements(given, place)):
+            if given.compile not in (None, i % COMPILERS):
+                continue
+            try:
+                if given.compile is not None:
+                    function()
+                    continue
+                found.append({"kernel": name, **blocks, "us": round(time_it(place, function), 1)})
+            except Exception as error:  # more than the GPU has
+                print(name, blocks, str(error).splitlines()[0], flush=True)
+    if given.compile is not None:
+        return
+    names = dict.fromkeys(each["kernel"] for each in found)
+    best = {name: sorted((e for e in found if e["kernel"] == name), key=lambda e: e["us"]) for name in names}
+    for rows in best.values():
+        print(*(json.dumps(row) for row in rows[:4]), sep="\n")
+    report = {"command": command(), **describe(), "gpu": torch.cuda.get_device_name(), "kernels": found}
+    given.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
