@@ -3,7 +3,7 @@
     python benchmarks/rivals.py OUT [--method ANF-SAC TD3] [--seeds 0-4] [--at-once 4] [--seconds 1600]
     python benchmarks/merge.py OUT/*/table1-tuned results/table1-tuned
 
-Every method, environment and noise ratio is a process with a folder of its own under OUT, the longest first; those that
+Every method, environment and noise ratio is a process with a folder of its own under OUT, the longest first; seeds that
 are finished, there or in the table already, are not run again. With a number of seconds, none is begun that would take
 longer than is left, judged by those before it: what is interrupted is lost. After one was killed, none is begun. With
 NVIDIA's MPS running, the processes share the GPU instead of taking turns, and TRPO, whose kernels are small, goes
@@ -30,15 +30,17 @@ SHORTER = 0.85
 Unit = tuple[str, str, int]
 
 
-def waiting(out: Path, known: Path, methods: list[str], seeds: str | None) -> list[Unit]:
-    """Return what is to be run."""
+def waiting(out: Path, known: Path, methods: list[str], seeds: str | None) -> dict[Unit, str]:
+    """Return what is to be run, and with which seeds."""
     experiment, results = EXPERIMENTS["table1"], Results.read(known)
-    cells = [cell for cell in experiment.cells(Options()) if cell.labels["method"] in methods]
-    missing = dict.fromkeys(cell.name for cell, _ in results.missing(cells, parse_seeds(seeds or experiment.seeds)))
-    labels = [cell.labels for cell in cells if cell.name in missing]
-    units = [(each["method"], each["env"], each["noise"]) for each in labels]
-    units.sort(key=lambda unit: (methods.index(unit[0]), -unit[2]))
-    return [unit for unit in units if not (place(out, unit) / "runs.csv").exists()]
+    wanted, found = parse_seeds(seeds or experiment.seeds), dict[Unit, str]()
+    for cell in experiment.cells(Options()):
+        unit = cell.labels["method"], cell.labels["env"], cell.labels["noise"]
+        if unit[0] in methods:
+            missing = [seed for _, seed in results.missing([cell], wanted)]
+            missing = [seed for _, seed in Results.read(place(out, unit)).missing([cell], missing)]
+            found |= {unit: ",".join(map(str, missing))} if missing else {}
+    return dict(sorted(found.items(), key=lambda each: (methods.index(each[0][0]), -each[0][2])))
 
 
 def place(out: Path, unit: Unit) -> Path:
@@ -46,14 +48,14 @@ def place(out: Path, unit: Unit) -> Path:
     return out / "-".join(map(str, unit)) / "table1-tuned"
 
 
-def begin(out: Path, unit: Unit, seeds: str | None) -> subprocess.Popen[bytes]:
+def begin(out: Path, unit: Unit, seeds: str) -> subprocess.Popen[bytes]:
     """Start a process."""
     method, env, ratio = unit
     folder = place(out, unit)
     folder.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "nesht", "experiment", "table1", "--method", method, "--env", env]
-    command += ["--noise", str(ratio), "--device", "cuda", "--out", str(folder), "--work", str(folder.parent / "work")]
-    command += ["--seeds", seeds] if seeds else []
+    command += ["--noise", str(ratio), "--seeds", seeds, "--device", "cuda"]
+    command += ["--out", str(folder), "--work", str(folder.parent / "work")]
     shared = {  # many queues of many processes are more than MPS has; 1 is less than 0
         "CUDA_DEVICE_MAX_CONNECTIONS": "4",
         "CUDA_MPS_CLIENT_PRIORITY": "0" if method == "TRPO" else "1",
@@ -87,10 +89,10 @@ def main() -> None:
                 killed = killed or process.returncode < 0
         if units and (killed or (took and now + SHORTER * min(took) > given.seconds)):
             print("not begun:", *("-".join(map(str, unit)) for unit in units), flush=True)
-            units = []
+            units = {}
         while units and len(running) < given.at_once:
-            unit = units.pop(0)
-            running[begin(given.out, unit, given.seeds)] = unit, now
+            unit = next(iter(units))
+            running[begin(given.out, unit, units.pop(unit))] = unit, now
         time.sleep(0.5)
     print("all ended", flush=True)
 

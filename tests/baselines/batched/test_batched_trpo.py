@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +212,7 @@ def test_what_a_simulation_that_blew_up_shows_counts_as_nothing() -> None:
 
 
 def config_of(**more: Any) -> BaselineConfig:
-    settings = changed("trpo", ["n_steps=64", "batch_size=32", "net_arch=[8,8]", "n_critic_updates=2"])
+    settings = changed("trpo", ["n_steps=32", "batch_size=16", "net_arch=[8,8]", "n_critic_updates=2"])
     task = TaskOptions("Hopper-v4", noise_ratio=2.0, reward_keep=0.5, max_episode_steps=30)
     return BaselineConfig("trpo", settings, task, **{"steps": 150, "eval_every": 50, "eval_episodes": 2, **more})
 
@@ -261,22 +259,15 @@ def test_what_is_learnt_from_is_what_was_seen_and_done() -> None:
     training.close()
 
 
-def networks(file: Path) -> dict[str, torch.Tensor]:
-    with zipfile.ZipFile(file) as packed:
-        return torch.load(io.BytesIO(packed.read("policy.pth")), weights_only=True)
-
-
 def test_a_run_is_the_same_beside_others_and_leaves_the_same_folder(tmp_path: Path) -> None:
-    config = config_of(device="cpu")
+    config = config_of(device="cpu")  # so few steps that torch rounds one product and several alike
     together = train_batched([config.change(seed=seed) for seed in (3, 4)], [tmp_path / "3", tmp_path / "4"])
     alone = train_batched([config.change(seed=4)], [tmp_path / "alone"])
     theirs = train_baseline(config.change(seed=3), tmp_path / "theirs")
-    assert together[1]["score"] == pytest.approx(alone[0]["score"], rel=1e-5) != together[0]["score"]
-    ours, lonely = (networks(tmp_path / name / "model.zip") for name in ("4", "alone"))
-    for name, tensor in lonely.items():  # products of one matrix and of several are rounded differently
-        torch.testing.assert_close(ours[name], tensor, rtol=1e-4, atol=1e-5)
-    assert [theirs[name] for name in ("seed", "steps", "generations")] == [3, 192, 3]
-    assert [together[0][name] for name in ("seed", "steps", "generations")] == [3, 192, 3]
+    assert together[1]["score"] == alone[0]["score"] != together[0]["score"]
+    assert (tmp_path / "4" / "model.zip").read_bytes() == (tmp_path / "alone" / "model.zip").read_bytes()
+    assert [theirs[name] for name in ("seed", "steps", "generations")] == [3, 160, 5]
+    assert [together[0][name] for name in ("seed", "steps", "generations")] == [3, 160, 5]
     assert {each.name for each in (tmp_path / "3").iterdir()} == {each.name for each in (tmp_path / "theirs").iterdir()}
     model = make_model(
         "trpo", DummyVecEnv([lambda: gymnasium.make("nesht/NoisyHopper-v4", noise_ratio=2)]), config.settings, 0, "cpu"

@@ -13,15 +13,21 @@ def _halved(pull, scale, most, RAW: tl.constexpr):
 
 
 @triton.jit
+def _corner(columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Return the rows and columns of this program's block of a result with so many columns."""
+    across = tl.cdiv(columns, COLUMNS)
+    row, column = tl.program_id(0) // across * ROWS, tl.program_id(0) % across * COLUMNS
+    return row + tl.arange(0, ROWS), column + tl.arange(0, COLUMNS)
+
+
+@triton.jit
 def forward(
     x, weight, out, x_count, w_count, rows, inputs, columns, x_net, x_row, out_row, most,
     RECTIFY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Write what a layer puts out: x weight + bias, then the largest of that and 0."""
     net = tl.program_id(1)
-    across = tl.cdiv(out_row, BN)
-    m = tl.program_id(0) // across * BM + tl.arange(0, BM)
-    n = tl.program_id(0) % across * BN + tl.arange(0, BN)
+    m, n = _corner(out_row, BM, BN)
     k = tl.arange(0, BK)
     weight += net % w_count * (inputs + 1) * columns
     x += net % x_count * x_net
@@ -46,9 +52,7 @@ def back(
 ):  # fmt: skip
     """Turn a pull on what came out of a layer into one on some that went into it; none where that was nothing."""
     net = tl.program_id(1)
-    across = tl.cdiv(out_row, BN)
-    m = tl.program_id(0) // across * BM + tl.arange(0, BM)
-    n = tl.program_id(0) % across * BN + tl.arange(0, BN)
+    m, n = _corner(out_row, BM, BN)
     k = tl.arange(0, BK)
     weight += net * (inputs + 1) * columns
     pull += net * rows * p_row
@@ -116,16 +120,13 @@ def learn(
     What is changed is read first: it arrives while the gradient is summed.
     """
     net = tl.program_id(1)
-    across = tl.cdiv(columns, BN)
-    block = tl.program_id(0) // across
-    n = tl.program_id(0) % across * BN + tl.arange(0, BN)
+    i, n = _corner(columns, BI, BN)
     k = tl.arange(0, BK)
     x += net % x_count * x_net
     pull += net * rows * p_row
     here = net * (inputs + 1) * columns
     inside = n < columns
-    if block < tl.cdiv(inputs, BI):
-        i = block * BI + tl.arange(0, BI)
+    if tl.program_id(0) < tl.cdiv(inputs, BI) * tl.cdiv(columns, BN):
         place, fine = here + i[:, None] * columns + n[None, :], (i < inputs)[:, None] & inside[None, :]
         old, m, v = _recall(place, fine, numbers, first, second)
         total = tl.zeros((BI, BN), tl.float32)

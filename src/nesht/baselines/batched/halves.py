@@ -27,6 +27,13 @@ MOST, SCALE = 6e4, 1024.0
 """The largest number that is multiplied, and what gradients are multiplied with on their way there, so that small ones
 are not lost: 16 bits hold 6e-8 to 65504, with three digits."""
 
+BLOCKS: dict[str, dict[str, int]] = {
+    "forward": {"BM": 128, "BN": 128, "num_warps": 4, "num_stages": 3},
+    "back": {"BM": 128, "BN": 64, "num_warps": 4, "num_stages": 3},
+}
+LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 4, "num_stages": 3}
+"""Sizes of what is multiplied at a time, measured on an H200 (`results/blocks-first.txt`, `benchmarks/blocks.py`)."""
+
 
 class Halves:
     """How networks multiply where numbers are halved; see `Whole`."""
@@ -97,14 +104,6 @@ class Halves:
             given = (mask if masked else parts[0], improver.corrections, *strides, SCALE, MOST, *improver.settings, tau)
             kind = {"RAW": raw, "MASKED": masked, "FOLLOW": tau > 0}
             half_kernels.learn[(blocks, count)](x, pull, *parts, *given, **kind, **settings)
-
-
-BLOCKS: dict[str, dict[str, int]] = {
-    "forward": {"BM": 128, "BN": 128, "num_warps": 4, "num_stages": 3},
-    "back": {"BM": 128, "BN": 64, "num_warps": 4, "num_stages": 3},
-}
-LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 4, "num_stages": 3}
-"""Sizes of what is multiplied at a time, measured on an H200 (`benchmarks/blocks.py`)."""
 
 
 def _blocks(name: str, rows: int, width: int) -> tuple[int, dict[str, int]]:
