@@ -6,8 +6,8 @@
 Every method, environment and noise ratio is a process with a folder of its own under OUT, the longest first; seeds that
 are finished, there or in the table already, are not run again. With a number of seconds, none is begun that would take
 longer than is left, judged by those before it: what is interrupted is lost. After one was killed, none is begun. With
-NVIDIA's MPS running, the processes share the GPU instead of taking turns, and TRPO, whose kernels are small, goes
-first.
+NVIDIA's MPS running, the processes share the GPU instead of taking turns, and TRPO and A2C, whose kernels are small,
+go first.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from nesht.experiments.runner import Results
 
 SHORTER = 0.85
 """What a process may take, of the time that the shortest one before it took."""
+ON_POLICY = ("TRPO", "A2C")
 Unit = tuple[str, str, int]
 
 
@@ -58,7 +59,7 @@ def begin(out: Path, unit: Unit, seeds: str) -> subprocess.Popen[bytes]:
     command += ["--out", str(folder), "--work", str(folder.parent / "work")]
     shared = {  # many queues of many processes are more than MPS has; 1 is less than 0
         "CUDA_DEVICE_MAX_CONNECTIONS": "4",
-        "CUDA_MPS_CLIENT_PRIORITY": "0" if method == "TRPO" else "1",
+        "CUDA_MPS_CLIENT_PRIORITY": "0" if method in ON_POLICY else "1",
         "OMP_NUM_THREADS": "1",
     }
     with (folder.parent / "log").open("wb") as log:

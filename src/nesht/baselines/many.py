@@ -1,4 +1,4 @@
-"""Many runs of baselines: together on a GPU, or in processes with one thread each; what is finished is skipped."""
+"""Many runs of baselines: together on a GPU, or in processes of one thread each; what is finished is skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nesht.baselines.batched import why_not
-from nesht.baselines.run import EVALUATIONS, SUMMARY, BaselineConfig, train_baseline
+from nesht.baselines.run import EVALUATIONS, SUMMARY, BaselineConfig, Report, train_baseline
 from nesht.baselines.settings import check, check_name
 from nesht.engines import cores
 from nesht.errors import UserError
@@ -32,80 +32,103 @@ Job = tuple[BaselineConfig, Path]
 def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = True) -> None:
     """Train all runs that are not finished; an interrupted run begins again.
 
-    Those that can be are trained together on the GPU, all seeds of a setting as one set; the others in processes.
-    `processes` is how many sets or processes there are at a time; 0 is a few sets, and a process per core.
+    Those that can be are trained together on the GPU, all seeds of a setting as one set; the others in processes, each
+    by itself or, where the fused engine was asked for, with others. `processes` is how many sets or processes there are
+    at a time; 0 is a few sets, and a process per core.
     """
     for config, _ in jobs:
         check_name(config.algorithm)
         _ = make_task(config.task).spaces  # a mistake is found here, before any process starts
     todo = [job for job in jobs if not (job[1] / SUMMARY).exists()]
-    together = [job for job in todo if on_gpu(job[0])]
-    alone = [job for job in todo if job not in together]
-    for config, _ in alone:
-        check(config.algorithm)
-    if together:
-        _train_together(together, processes or SETS, progress)
-    if alone:
-        _train_alone(alone, processes, progress)
+    sets: dict[str, list[Job]] = {}
+    alone: list[list[Job]] = []
+    for job in todo:
+        if is_batched(job[0]):
+            sets.setdefault(repr(job[0].identity()), []).append(job)
+        else:
+            check(job[0].algorithm)
+            alone.append([job])
+    on_gpu = [each for each in sets.values() if where(each[0][0]) == "cuda"]
+    on_cpu = [each for each in sets.values() if where(each[0][0]) == "cpu"]
+    if on_gpu:
+        _take_turns(on_gpu, processes or SETS, progress)
+    processes = processes or cores()
+    parts = -(-processes // len(on_cpu)) if on_cpu else 1
+    if groups := [each[part::parts] for each in on_cpu for part in range(min(parts, len(each)))] + alone:
+        _in_processes(groups, processes, progress)
 
 
-def on_gpu(config: BaselineConfig) -> bool:
-    """Whether a run is trained on the GPU, together with others."""
-    if config.device == "cpu" or why_not(config) is not None:
-        return False
+def is_batched(config: BaselineConfig) -> bool:
+    """Whether a run is trained together with others; raises UserError if it should be and cannot."""
+    reason = why_not(config)
+    if config.engine == "fused" and reason is not None:
+        raise UserError(f"--engine fused cannot train this: {reason}; --engine gym can.")
+    if config.engine == "auto":
+        return config.device != "cpu" and reason is None and where(config) == "cuda"
+    return config.engine == "fused"
+
+
+def where(config: BaselineConfig) -> str:
+    """Return the device of a run that is trained together with others."""
     from nesht.engines.fused.device import check_device
 
-    return check_device(config.device) == "cuda"
+    return check_device(config.device)
 
 
-def _train_together(jobs: list[Job], at_a_time: int, progress: bool) -> None:
-    """Train all seeds of a setting as one set, and some sets at a time."""
+def _take_turns(waiting: list[list[Job]], at_a_time: int, progress: bool) -> None:
+    """Train some sets at a time, in turns."""
     from nesht.baselines.batched.run import RunSet
 
-    sets: dict[str, list[Job]] = {}
-    for job in jobs:
-        sets.setdefault(repr(job[0].identity()), []).append(job)
-    show = _Line([config.steps for config, _ in jobs])
-    last: dict[str, tuple[int, float]] = {}
+    show = _Line([config.steps for jobs in waiting for config, _ in jobs])
+    last: dict[Path, tuple[int, float]] = {}
 
-    def report(name: str, count: int, steps: int, score: float) -> None:
+    def report(name: Path, count: int, steps: int, score: float) -> None:
         last[name] = (count * steps, score)
         show(last)
 
-    waiting = list(sets.items())
     training: list[RunSet] = []
     while waiting or training:
         while waiting and len(training) < at_a_time:
-            name, each = waiting.pop(0)
-            said = partial(report, name, len(each)) if progress else None
-            training.append(RunSet([config for config, _ in each], [out for _, out in each], said))
+            jobs, *waiting = waiting
+            said = partial(report, jobs[0][1], len(jobs)) if progress else None
+            training.append(RunSet([config for config, _ in jobs], [out for _, out in jobs], said))
         training = [each for each in training if each.advance()]
 
 
-def _train_alone(todo: list[Job], processes: int, progress: bool) -> None:
-    """Train every run by itself, with stable-baselines3."""
-    if len(todo) == 1:
-        config, out = todo[0]
-        line = _Line([config.steps])
-        train_baseline(config, out, (lambda steps, score: line({out: (steps, score)})) if progress else None)
+def _in_processes(groups: list[list[Job]], processes: int, progress: bool) -> None:
+    """Train every group in a process of its own, with one thread."""
+    jobs = [job for group in groups for job in group]
+    show = _Line([config.steps for config, _ in jobs]) if progress else None
+    if len(groups) == 1:
+        _run(groups[0], (lambda steps, score: show({None: (len(jobs) * steps, score)})) if show else None)
         return
     context = multiprocessing.get_context("spawn")
-    with context.Pool(min(len(todo), processes or cores()), maxtasksperchild=1) as pool:
-        waiting = [pool.apply_async(_run, job) for job in todo]
-        show = _Line([config.steps for config, _ in todo]) if progress else None
+    with context.Pool(min(len(groups), processes), maxtasksperchild=1) as pool:
+        waiting = [pool.apply_async(_try, [group]) for group in groups]
         while not all(each.ready() for each in waiting):
             time.sleep(0.2)
             if show is not None:
-                show({out: last for _, out in todo if (last := _last(out)) is not None})
+                show({out: last for _, out in jobs if (last := _last(out)) is not None})
         failed = [error for each in waiting if (error := each.get()) is not None]
     if failed:
-        raise UserError(f"{len(failed)} of {len(todo)} runs failed, the first because: {failed[0]}")
+        raise UserError(f"{len(failed)} of {len(groups)} processes failed, the first because: {failed[0]}")
 
 
-def _run(config: BaselineConfig, out: Path) -> str | None:
+def _run(group: list[Job], report: Report | None = None) -> None:
+    """Train a group, which is one run where it cannot be trained together with others."""
+    config, out = group[0]
+    if is_batched(config):
+        from nesht.baselines.batched.run import train_batched
+
+        train_batched([config for config, _ in group], [out for _, out in group], report)
+    else:
+        train_baseline(config, out, report)
+
+
+def _try(group: list[Job]) -> str | None:
     """Train in a process of the pool; returns what went wrong."""
     try:
-        train_baseline(config, out)
+        _run(group)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None

@@ -1,6 +1,6 @@
 """One run of a baseline: the same task, evaluation and run folder as an evolution strategy's.
 
-config.toml       the task, the training options, the algorithm and its settings
+config.toml       the task, the training options, the algorithm and its settings, and where it was computed
 evaluations.csv   one row per evaluation
 model.zip         the trained model, as stable-baselines3 saves it (and normaliser.safetensors where it has one)
 summary.json      the result, once the run is finished
@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import time
+import tomllib
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -35,6 +36,8 @@ CONFIG, EVALUATIONS, MODEL, NORMALISER, SUMMARY = (
     "summary.json",
 )
 COLUMNS = ("seed", "steps", "score", "seconds")
+WHERE = ("device", "engine")
+"""Options that say where a run is computed."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class BaselineConfig:
     eval_every: int | None = None
     eval_episodes: int = 10
     device: str = "auto"
+    engine: str = "auto"
+    """gym (every run by itself, with stable-baselines3), fused (runs trained together), or what suits the device."""
 
     def change(self, **options: Any) -> BaselineConfig:
         """Return a copy with some options changed."""
@@ -70,7 +75,14 @@ class BaselineConfig:
 
     def identity(self) -> dict[str, Any]:
         """Return all that may change a result, but for the seed: not where it is computed."""
-        return {name: value for name, value in self._plain().items() if name not in ("seed", "device")}
+        return {name: value for name, value in self._plain().items() if name not in ("seed", *WHERE)}
+
+    def made(self, folder: Path) -> bool:
+        """Whether the run of a folder, finished or not, is the one of these options, wherever it was computed."""
+        if not (folder / CONFIG).exists():
+            return False
+        there, wanted = tomllib.loads((folder / CONFIG).read_text()), tomllib.loads(self.to_toml())
+        return all(there.get(name) == wanted.get(name) for name in {*there, *wanted}.difference(WHERE))
 
     def to_toml(self) -> str:
         """Return the options as a file."""
@@ -93,9 +105,11 @@ Report = Callable[[int, float], None]
 def train_baseline(config: BaselineConfig, out: Path, report: Report | None = None) -> dict[str, Any]:
     """Train, evaluate along the way, and write the run folder; returns the summary."""
     import torch
+    from stable_baselines3.common.utils import get_device
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     config.check()
+    config = config.change(engine="gym", device=get_device(config.device).type)
     torch.set_num_threads(1)
     task = make_task(config.task)
     plain = replace(task, mask=RewardMask())  # every reward counts in an evaluation

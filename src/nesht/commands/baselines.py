@@ -34,6 +34,8 @@ class Baseline:
     """Settings of the algorithm to change, each as name=value: learning_rate=3e-4 net_arch=[256,256]."""
     processes: int = 0
     """Runs at a time, each on one thread; 0 is one per core. On a GPU: sets of seeds at a time."""
+    engine: Literal["auto", "gym", "fused"] = "auto"
+    """gym: every run by itself, with stable-baselines3. fused: all seeds together. auto: together if on a GPU."""
     device: Literal["auto", "cpu", "cuda"] = "cpu"
     """Where the networks are trained."""
     out: Path | None = None
@@ -60,11 +62,12 @@ class Baseline:
                 self.eval_every,
                 self.eval_episodes,
                 self.device,
+                self.engine,
             )
             place = out / f"seed-{seed}"
             if self.overwrite and (place / CONFIG).exists():
                 shutil.rmtree(place)
-            if (place / SUMMARY).exists() and (place / CONFIG).read_text() != config.to_toml():
+            if (place / SUMMARY).exists() and not config.made(place):
                 raise UserError(
                     f"{place} holds a finished run with other options; choose another --out or --overwrite."
                 )

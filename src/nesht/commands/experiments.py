@@ -35,7 +35,7 @@ class Experiment:
     """The shares of its read-out that `atari` cuts; 0 is NES."""
     noise: tuple[int, ...] = ()
     """Only these noise ratios (default: all that the experiment asks for)."""
-    method: tuple[Literal["NES", "NES-L1", "NESHT", "ours", "TRPO", "DDPG", "TD3", "ANF-SAC"], ...] = ()
+    method: tuple[Literal["NES", "NES-L1", "NESHT", "ours", "TRPO", "DDPG", "TD3", "ANF-SAC", "A2C"], ...] = ()
     """Only these methods (default: all evolution strategies that the experiment compares)."""
     preset: Literal["tuned", "paper"] = "tuned"
     """Settings of the methods: the authors' trainer, or what the search chose for each of them."""

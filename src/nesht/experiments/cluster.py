@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nesht.baselines.run import BaselineConfig, train_baseline
+from nesht.baselines.batched import why_not
+from nesht.baselines.many import train_baselines
+from nesht.baselines.run import BaselineConfig
 from nesht.config import Config
 from nesht.engines import choose_engine, cores
 from nesht.engines.ray.cluster import connect, difference, versions
@@ -36,12 +38,12 @@ def train_on_cluster(jobs: Sequence[Job], address: str, progress: bool = True) -
     try:
         train = ray.remote(max_retries=RETRIES)(_train)
         tasks = {}
-        for together in _by_task(jobs):
+        for together in _by_task([(_decided(config), place) for config, place in jobs]):
             for _, place in together:
                 place.mkdir(parents=True, exist_ok=True)
             config = together[0][0]
             needs = {"num_cpus": _threads(config), "num_gpus": int(_device(config) == "cuda")}
-            given = [(_decided(each), place.resolve()) for each, place in together]
+            given = [(each, place.resolve()) for each, place in together]
             tasks[train.options(**needs).remote(given, versions(_engine(given[0][0])), sys.path)] = together
         _wait(tasks, len(jobs), progress)
     finally:
@@ -52,7 +54,7 @@ def train_on_cluster(jobs: Sequence[Job], address: str, progress: bool = True) -
 def _by_task(jobs: Sequence[Job]) -> list[list[Job]]:
     groups: dict[Any, list[Job]] = {}
     for number, (config, place) in enumerate(jobs):
-        alone = _device(config) != "cuda" or isinstance(config, BaselineConfig)
+        alone = _device(config) != "cuda" or _engine(config) == "gym"
         groups.setdefault(number if alone else repr(config.identity()), []).append((config, place))
     return list(groups.values())
 
@@ -94,11 +96,12 @@ def _train(jobs: list[Job], expected: dict[str, str], search: list[str]) -> None
             raise UserError(f"a node does not see the folder {place}; all nodes must share --work.")
     new: list[tuple[Config, Path]] = []
     begun: list[Path] = []
+    rivals: list[tuple[BaselineConfig, Path]] = []
     for config, place in jobs:
-        if (place / SUMMARY).exists():
-            continue
         if isinstance(config, BaselineConfig):
-            train_baseline(config, place)
+            rivals.append((config.change(device=_device(config)), place))
+        elif (place / SUMMARY).exists():
+            continue
         elif is_run(place):
             begun.append(place)
         else:
@@ -107,17 +110,20 @@ def _train(jobs: list[Job], expected: dict[str, str], search: list[str]) -> None
         resume(begun, progress=False)
     if new:
         train_many([config for config, _ in new], outs=[place for _, place in new], progress=False)
+    if rivals:
+        train_baselines(rivals, progress=False)
 
 
 def _decided(config: Config | BaselineConfig) -> Config | BaselineConfig:
     """Return a run whose engine is chosen here: nodes, which may have other extras installed, must not differ in it."""
     if isinstance(config, BaselineConfig):
-        return config
+        auto = "fused" if _device(config) == "cuda" and why_not(config) is None else "gym"
+        return config.change(engine=auto) if config.engine == "auto" else config
     return config.change(engine=choose_engine(config.runtime.engine, make_task(config.task)))
 
 
 def _engine(config: Config | BaselineConfig) -> str:
-    return "" if isinstance(config, BaselineConfig) else config.runtime.engine
+    return config.engine if isinstance(config, BaselineConfig) else config.runtime.engine
 
 
 def _device(config: Config | BaselineConfig) -> str:

@@ -67,8 +67,9 @@ def rival(options: Options, env: str, ratio: float, method: str) -> Cell:
     """Return the cell of a reinforcement learner on a noisy task; it gets a tenth of the steps, as in the paper."""
     name = REINFORCEMENT[method]
     task = TaskOptions(env, float(ratio), REWARD_KEEP)
-    device = "cuda" if options.runtime.get("device") == "cuda" else "cpu"
-    config = BaselineConfig(name, SETTINGS[name], task, max(1, options.steps // 10), device=device)
+    device, engine = options.runtime.get("device", "auto"), options.runtime.get("engine", "auto")
+    steps, engine = max(1, options.steps // 10), "gym" if engine == "batch" else engine
+    config = BaselineConfig(name, SETTINGS[name], task, steps, device=device, engine=engine)
     return Cell({"env": env, "noise": ratio, "method": method, "preset": options.preset}, config)
 
 

@@ -15,8 +15,8 @@ METHODS: dict[str, dict[str, Any]] = {
 """What makes a method itself: vanilla NES, NES with an L1 penalty, the paper's rule, and whole features with memory."""
 
 
-REINFORCEMENT = {"TRPO": "trpo", "DDPG": "ddpg", "TD3": "td3", "ANF-SAC": "anf-sac"}
-"""The paper's other columns, and their names in `nesht baseline`."""
+REINFORCEMENT = {"TRPO": "trpo", "DDPG": "ddpg", "TD3": "td3", "ANF-SAC": "anf-sac", "A2C": "a2c"}
+"""The paper's other columns, and A2C, which it has for games alone; and their names in `nesht baseline`."""
 
 
 def settings(preset: str, method: str, env: str) -> dict[str, Any]:

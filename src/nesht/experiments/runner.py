@@ -18,6 +18,7 @@ import json
 import platform
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from nesht import __version__
-from nesht.baselines.batched import why_not
 from nesht.baselines.many import train_baselines
 from nesht.baselines.run import BaselineConfig
 from nesht.config import Config
@@ -142,7 +142,7 @@ def _train(
         place = places[cell.digest(), seed]
         if isinstance(cell.config, BaselineConfig):
             rivals[place] = cell.config.change(seed=seed)
-            if (place / CONFIG).exists() and (place / CONFIG).read_text() != rivals[place].to_toml():
+            if (place / CONFIG).exists() and not rivals[place].made(place):
                 shutil.rmtree(place)  # left by other settings
             continue
         if is_run(place) and Cell(cell.labels, read_config(place)).digest() != cell.digest():  # left by other settings
@@ -196,8 +196,8 @@ def _collect(
 def _engine(cell: Cell, place: Path) -> str:
     """Return what computed a run, and where."""
     if isinstance(cell.config, BaselineConfig):
-        batched = cell.config.device == "cuda" and why_not(cell.config) is None
-        return f"{'batched trainer' if batched else 'stable-baselines3'} on {cell.config.device}"
+        there = tomllib.loads((place / CONFIG).read_text())
+        return f"{'batched trainer' if there['engine'] == 'fused' else 'stable-baselines3'} on {there['device']}"
     runtime = read_config(place).runtime
     return f"{runtime.engine} on {runtime.device}"
 

@@ -15,7 +15,7 @@ from nesht.tasks.locomotion import LOCOMOTION
 
 Row = dict[str, Any]
 COLOURS = {"NES": "#8a8f98", "NES-L1": "#c08a2d", "NESHT": "#2d6cc0", "ours": "#1b8a6b"}
-COLOURS |= {"TRPO": "#b05c9c", "DDPG": "#7a5cc0", "TD3": "#c4452d", "ANF-SAC": "#5c7a1b"}
+COLOURS |= {"TRPO": "#b05c9c", "DDPG": "#7a5cc0", "TD3": "#c4452d", "ANF-SAC": "#5c7a1b", "A2C": "#2b9aa8"}
 POINTS = 40
 """Points of a learning curve."""
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
+import numpy as np
 import torch
+from gymnasium.spaces import Box
+from stable_baselines3.common.buffers import RolloutBuffer
 
+from nesht.baselines.batched.actor_critic import Lived
 from nesht.baselines.batched.draws import Purpose
 from nesht.baselines.batched.learner import Learner
 from nesht.baselines.batched.replay import Batch
 from nesht.baselines.settings import changed
 
-ACTIONS, ROWS = 3, 32
+SEEN, ACTIONS, ROWS, STEPS = 9, 3, 32, 64
 SMALL = ["net_arch=[24,16]", "buffer_size=100", f"batch_size={ROWS}"]
 
 
@@ -53,3 +58,29 @@ def learn_something(learner: Any, updates: int = 3, rewards: float = 1.0, rows: 
             batch = batch_for(learner, numbers(seen), numbers(ACTIONS).tanh(), earned, numbers(seen), over)
             drawn = {key: list(numbers(ACTIONS)) for key in (Purpose.ACTION_NOW, Purpose.ACTION_NEXT)}
             learner.update(batch, Given(drawn), policy=True)
+
+
+class Nothing(gymnasium.Env[np.ndarray, np.ndarray]):
+    """Only its spaces count."""
+
+    observation_space = Box(-np.inf, np.inf, (SEEN,), np.float32)
+    action_space = Box(-1, 1, (ACTIONS,), np.float32)
+
+
+def lived(model: Any, luck: np.random.Generator) -> RolloutBuffer:
+    """Return a full buffer of steps that the model might have taken."""
+    buffer = RolloutBuffer(STEPS, model.observation_space, model.action_space, "cpu", 0.95, 0.99)
+    seen = torch.from_numpy(luck.standard_normal((STEPS, SEEN)).astype(np.float32))
+    for row in seen:
+        with torch.no_grad():
+            action, value, density = model.policy(row[None])
+        reward, start = luck.standard_normal(1), np.array([luck.random() < 0.1])
+        buffer.add(row[None].numpy(), action.numpy(), reward, start, value, density)
+    buffer.compute_returns_and_advantage(torch.tensor([0.3]), np.array([False]))
+    return buffer
+
+
+def as_lived(buffers: list[RolloutBuffer]) -> Lived:
+    """Return what is in the buffers of all runs."""
+    names = ("observations", "actions", "log_probs", "advantages", "returns")
+    return Lived(*(torch.from_numpy(np.stack([getattr(buffer, name)[:, 0] for buffer in buffers])) for name in names))

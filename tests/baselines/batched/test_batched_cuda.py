@@ -60,16 +60,17 @@ def test_a_graph_does_what_is_written(name: str, task: Task, products: torch.dty
         )
 
 
-def test_a_graph_of_trpo_does_what_is_written() -> None:
+@pytest.mark.parametrize(("name", "more"), [("trpo", ["batch_size=8", "n_critic_updates=2"]), ("a2c", [])])
+def test_a_graph_of_an_on_policy_learner_does_what_is_written(name: str, more: list[str]) -> None:
     def networks(graphs: bool) -> dict[str, torch.Tensor]:
-        settings = changed("trpo", ["n_steps=16", "batch_size=8", "net_arch=[32,16]", "n_critic_updates=2"])
+        settings = changed(name, ["n_steps=16", "net_arch=[32,16]", *more])
         place = Place("cuda", graphs)
         with place.work():
-            training = OnPolicyTraining(settings, TASK, [5, 9, 2], place)
+            training = OnPolicyTraining(name, settings, TASK, [5, 9, 2], place)
             for _ in range(16 * 6):
                 training.step()
             torch.cuda.synchronize()
-        return {f"{run} {name}": view for run in range(3) for name, view in views(training.learner, run)}
+        return {f"{run} {title}": view for run in range(3) for title, view in views(training.learner, run)}
 
     played, written = networks(True), networks(False)
     for title, numbers in written.items():
@@ -129,7 +130,7 @@ def test_sets_of_runs_share_the_gpu_and_do_not_feel_each_other(tmp_path: Path) -
             for seed in (0, 1)
         ]
 
-    assert many.on_gpu(jobs(tmp_path, (1.0,))[0][0])
+    assert many.is_batched(jobs(tmp_path, (1.0,))[0][0])
     many.train_baselines(jobs(tmp_path / "all", (1.0, 2.0, 3.0)), progress=False)
     many.train_baselines(jobs(tmp_path / "one", (2.0,)), progress=False)
     for seed in (0, 1):

@@ -113,7 +113,7 @@ def test_finished_runs_are_kept_and_seeds_of_a_setting_are_trained_together(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: list[tuple[str, list[int]]] = []
-    monkeypatch.setattr(many, "on_gpu", lambda config: config.algorithm != "td3")
+    monkeypatch.setattr(many, "is_batched", lambda config: config.algorithm != "td3")
 
     class Set:
         """Takes three turns to be trained."""
@@ -163,11 +163,11 @@ def test_what_cannot_be_trained_together_is_said(tmp_path: Path) -> None:
 
 
 def test_runs_without_a_gpu_are_trained_alone() -> None:
-    assert not many.on_gpu(config_of())
+    assert not many.is_batched(config_of())
     if not torch.cuda.is_available():
-        assert not many.on_gpu(config_of(device="auto"))
+        assert not many.is_batched(config_of(device="auto"))
         with pytest.raises(UserError, match="no CUDA device"):
-            many.on_gpu(config_of(device="cuda"))
+            many.is_batched(config_of(device="cuda"))
 
 
 def test_training_together_needs_no_stable_baselines3() -> None:

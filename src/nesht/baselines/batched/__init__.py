@@ -11,7 +11,7 @@ from nesht.baselines.run import BaselineConfig
 from nesht.tasks.locomotion import LOCOMOTION
 
 OFF_POLICY = ("td3", "ddpg", "sac", "anf-sac")
-ALGORITHMS = (*OFF_POLICY, "trpo")
+ALGORITHMS = (*OFF_POLICY, "trpo", "a2c")
 
 
 def why_not(config: BaselineConfig) -> str | None:
@@ -29,7 +29,7 @@ def why_not(config: BaselineConfig) -> str | None:
         ),
         (not off_policy or settings.get("learning_starts", 0) >= 1, "learning_starts must be at least 1"),
         (
-            off_policy or (settings.get("sub_sampling_factor") == 1 and settings.get("normalise")),
+            off_policy or (settings.get("sub_sampling_factor", 1) == 1 and settings.get("normalise")),
             "sub_sampling_factor must be 1, and normalise True",
         ),
     ]

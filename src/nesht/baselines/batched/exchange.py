@@ -8,20 +8,20 @@ from collections.abc import Iterator
 
 import torch
 
+from nesht.baselines.batched.actor_critic import ActorCritic
 from nesht.baselines.batched.anf import ANFSAC
 from nesht.baselines.batched.layers import Layers
 from nesht.baselines.batched.learner import Learner
 from nesht.baselines.batched.sac import SAC
 from nesht.baselines.batched.td3 import TD3
-from nesht.baselines.batched.trpo import TRPO
 
 Named = Iterator[tuple[str, torch.Tensor]]
 """Names of stable-baselines3 and the numbers of one run in its shapes: views, so that writing to them changes it."""
 
 
-def views(learner: Learner | TRPO, run: int) -> Named:
+def views(learner: Learner | ActorCritic, run: int) -> Named:
     """Yield all numbers of a policy of stable-baselines3."""
-    if isinstance(learner, TRPO):
+    if isinstance(learner, ActorCritic):
         yield "log_std", learner.log_std.detach()[run, 0]
         for layers, name, head in ((learner.actor, "policy", "action"), (learner.critic, "value", "value")):
             yield from _layers(layers[:-2], run, f"mlp_extractor.{name}_net")
@@ -64,7 +64,7 @@ def _layers(layers: Layers, network: int, name: str) -> Named:
         yield f"{name}.{i}.bias", layers[i + 1].detach()[network, 0]
 
 
-def pack_policy(learner: Learner | TRPO, run: int) -> bytes:
+def pack_policy(learner: Learner | ActorCritic, run: int) -> bytes:
     """Return a file that `set_parameters(file, exact_match=False)` of stable-baselines3 reads, and `nesht inspect`."""
     weights, packed = io.BytesIO(), io.BytesIO()
     alone = {name: view.clone(memory_format=torch.contiguous_format).cpu() for name, view in views(learner, run)}
@@ -74,7 +74,7 @@ def pack_policy(learner: Learner | TRPO, run: int) -> bytes:
     return packed.getvalue()
 
 
-def read_policy(learner: Learner | TRPO, run: int, state: dict[str, torch.Tensor]) -> None:
+def read_policy(learner: Learner | ActorCritic, run: int, state: dict[str, torch.Tensor]) -> None:
     """Give a run the networks of a policy of stable-baselines3."""
     for name, view in views(learner, run):
         view.copy_(state[name])

@@ -1,4 +1,4 @@
-"""Many networks of one shape as lists of layers; through those of TRPO, torch finds gradients."""
+"""Many networks of one shape as lists of layers; through those of on-policy learners, torch finds gradients."""
 
 from __future__ import annotations
 
@@ -30,3 +30,14 @@ def forward(layers: Layers, x: torch.Tensor) -> torch.Tensor:
     for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
         x = torch.baddbmm(bias, x, weight).tanh()
     return torch.baddbmm(layers[-1], x, layers[-2])
+
+
+def flat(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return all numbers of every run in a row, [runs, numbers]."""
+    return torch.cat([part.flatten(1) for part in parts], 1)
+
+
+def write(parts: Layers, rows: torch.Tensor) -> None:
+    """Write such rows back."""
+    for part, numbers in zip(parts, rows.split([part[0].numel() for part in parts], 1), strict=True):
+        part.copy_(numbers.view(part.shape))

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from nesht.baselines.batched.a2c import A2C
+from nesht.baselines.batched.actor_critic import ActorCritic, Lived
 from nesht.baselines.batched.draws import Draws, Eyes, Purpose
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
@@ -14,24 +16,27 @@ from nesht.baselines.batched.training import make_env, scaler
 from nesht.baselines.batched.trpo import TRPO
 from nesht.tasks.task import Task
 
+LEARNERS: dict[str, type[ActorCritic]] = {"trpo": TRPO, "a2c": A2C}
+
 
 class OnPolicyTraining:
     """Networks, environments and the steps since the last update of all runs; has the face of `Training`.
 
     Args:
-        settings: of TRPO.
+        algorithm: trpo or a2c.
+        settings: of the algorithm.
         task: what all runs learn.
         seeds: one per run.
         place: where.
     """
 
-    def __init__(self, settings: dict[str, Any], task: Task, seeds: Sequence[int], place: Place):
+    def __init__(self, algorithm: str, settings: dict[str, Any], task: Task, seeds: Sequence[int], place: Place):
         self._gamma, self._trace, self._count = settings["gamma"], settings["gae_lambda"], settings["n_steps"]
         self._place, runs, device = place, len(seeds), place.device
         self.env, self.draws = make_env(task, runs, place, masked=True), Draws(place, seeds)
         self._scale = scaler(self.env, device)
         self.eyes = Eyes(place, task.n_real, len(task.feature_names) - task.n_real)
-        self.learner = TRPO(Shape(self.eyes.all, task.outputs), settings, seeds, place)
+        self.learner = LEARNERS[algorithm](Shape(self.eyes.all, task.outputs), settings, seeds, place)
         self.moment = torch.zeros((runs, 2), dtype=torch.int32, device=device)
         self.diverged = torch.zeros(runs, dtype=torch.int32, device=device)
         self.updates = self._steps = 0
@@ -100,8 +105,8 @@ class OnPolicyTraining:
         with torch.no_grad():
             future = self.learner.values(self._seen)
             advantage = advantages(reward, value, kept["ended"], future, self._gamma, self._trace)
-        self.learner.improve_actors(kept["seen"], kept["action"], kept["density"], advantage, self.draws)
-        self.learner.improve_critics(kept["seen"], advantage + value, self.draws)
+        lived = Lived(kept["seen"], kept["action"], kept["density"], advantage, advantage + value)
+        self.learner.improve(lived, self.draws)
 
     def close(self) -> None:
         """Free the environments."""

@@ -56,9 +56,11 @@ class RunSet:
         graphs: bool = True,
     ):
         _check(configs)
-        self._configs, self._outs, self._report = configs, outs, report
         device = check_device(configs[0].device)
-        halved = can_halve(device) and configs[0].algorithm in OFF_POLICY  # TRPO's search for a length needs all digits
+        self._configs, self._outs, self._report = [_at(config, device) for config in configs], outs, report
+        if device == "cpu":
+            torch.set_num_threads(1)
+        halved = can_halve(device) and configs[0].algorithm in OFF_POLICY  # the others multiply little
         self._place = Place(device, graphs, torch.float16 if halved else torch.float32)
         self._life = self._live()
         self.summaries: list[dict[str, Any]] = []
@@ -84,7 +86,7 @@ class RunSet:
         if first.algorithm in OFF_POLICY:
             training = Training(first.algorithm, first.settings, task, seeds, self._place)
         else:
-            training = OnPolicyTraining(first.settings, task, seeds, self._place)
+            training = OnPolicyTraining(first.algorithm, first.settings, task, seeds, self._place)
         steps = training.whole(first.steps)
         evaluation = Evaluation(task, training.learner, training.eyes, first.eval_episodes, self._place)
         due, last = 0, 0
@@ -115,6 +117,10 @@ class RunSet:
             diary.add(step, float(score))
         if self._report is not None:
             self._report(step, float(scores.mean()))
+
+
+def _at(config: BaselineConfig, device: str) -> BaselineConfig:
+    return config.change(engine="fused", device=device)
 
 
 def _check(configs: Sequence[BaselineConfig]) -> None:

@@ -9,17 +9,16 @@ No run feels another: a sum over runs has the gradient and the Hessian of each, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from nesht.baselines.batched.actor_critic import ActorCritic, Lived
 from nesht.baselines.batched.draws import Draws, Purpose
-from nesht.baselines.batched.layers import Layers, forward, orthogonal_layers
+from nesht.baselines.batched.layers import flat, write
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
-from nesht.baselines.batched.running import RunningScale
 
 TARGET_KL = 0.01
 """How far a step may lead from the old policy."""
@@ -33,63 +32,38 @@ ADAM_EPSILON = 1e-5
 """What policies of stable-baselines3 give Adam."""
 
 
-class TRPO:
-    """Actors and critics of all runs, two tanh layers each, and how they learn.
+class TRPO(ActorCritic):
+    """Actors and critics of all runs, and how they learn.
 
     Args:
         shape: of the observations and actions.
         settings: of the algorithm.
-        seeds: of the runs; the numbers that networks begin with depend on them alone.
+        seeds: of the runs.
         place: where.
     """
 
     def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
-        self.shape, self.settings, self.runs, device = shape, settings, len(seeds), place.device
-        luck = [torch.Generator().manual_seed(seed) for seed in seeds]
-        hidden = settings["net_arch"]
-        self.actor = orthogonal_layers([shape.seen, *hidden, shape.actions], 0.01, luck, device)
-        self.critic = orthogonal_layers([shape.seen, *hidden, 1], 1.0, luck, device)
-        self.log_std = torch.zeros((self.runs, 1, shape.actions), device=device).requires_grad_()
-        self.running = RunningScale(self.runs, shape.seen, settings["gamma"], place)
-        fast = {"fused": True, "capturable": True} if device.type == "cuda" else {}
+        super().__init__(shape, settings, seeds, place)
+        fast = {"fused": True, "capturable": True} if place.on_gpu else {}
         self.adam = torch.optim.Adam(self.critic, lr=settings["learning_rate"], eps=ADAM_EPSILON, **fast)
         self.adam._warned_capturable_if_run_uncaptured = True  # the first steps are not recorded, on purpose
 
-    @property
-    def policy(self) -> Layers:
-        """The numbers of the policies."""
-        return [*self.actor, self.log_std]
+    def improve(self, lived: Lived, draws: Draws) -> None:
+        """Learn from steps: a long step of the policies, then many short ones of the critics."""
+        self.improve_actors(lived, draws)
+        self.improve_critics(lived.seen, lived.worth, draws)
 
-    def mean(self, seen: torch.Tensor) -> torch.Tensor:
-        """Return the means of actions, [runs, rows, actions], for scaled observations."""
-        return forward(self.actor, seen)
-
-    def best(self, seen: torch.Tensor) -> torch.Tensor:
-        """Return the best actions known in [-1, 1], [runs, rows, actions], for observations [runs, rows, seen]."""
-        with torch.no_grad():
-            return self.mean(self.running.scale(seen)).clamp(-1, 1)
-
-    def values(self, seen: torch.Tensor) -> torch.Tensor:
-        """Return what scaled observations are worth, [runs, rows]."""
-        return forward(self.critic, seen)[..., 0]
-
-    def densities(self, mean: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """Return the logarithms of the densities of actions, [runs, rows]."""
-        normal = (action - mean) / self.log_std.exp()
-        return (-0.5 * normal.square() - self.log_std - 0.5 * math.log(2 * math.pi)).sum(2)
-
-    def improve_actors(
-        self, seen: torch.Tensor, action: torch.Tensor, density: torch.Tensor, advantage: torch.Tensor, draws: Draws
-    ) -> torch.Tensor:
+    def improve_actors(self, lived: Lived, draws: Draws) -> torch.Tensor:
         """Step the policies uphill; returns where a step was found, [runs]."""
-        advantage = (advantage - advantage.mean(1, keepdim=True)) / (advantage.std(1, keepdim=True) + 1e-8)
+        off = lived.advantage - lived.advantage.mean(1, keepdim=True)
+        advantage = off / (lived.advantage.std(1, keepdim=True) + 1e-8)
         with torch.no_grad():
-            old_mean, old_log_std = self.mean(seen), self.log_std.clone()
+            old_mean, old_log_std = self.mean(lived.seen), self.log_std.clone()
 
         def judged() -> tuple[torch.Tensor, torch.Tensor]:
             """Return the objective and the divergence, [runs]."""
-            mean = self.mean(seen)
-            objective = (advantage * (self.densities(mean, action) - density).exp()).mean(1)
+            mean = self.mean(lived.seen)
+            objective = (advantage * (self.densities(mean, lived.action) - lived.density).exp()).mean(1)
             ratio, shift = 2 * (self.log_std - old_log_std), (mean - old_mean) / old_log_std.exp()
             return objective, (0.5 * (ratio.exp() + shift.square() - 1 - ratio)).mean((1, 2))
 
@@ -139,17 +113,6 @@ class TRPO:
                     layer.grad = gradient
                 self.adam.step()
         self.adam.zero_grad()
-
-
-def flat(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return all numbers of every run in a row, [runs, numbers]."""
-    return torch.cat([part.flatten(1) for part in parts], 1)
-
-
-def write(parts: Layers, rows: torch.Tensor) -> None:
-    """Write such rows back."""
-    for part, numbers in zip(parts, rows.split([part[0].numel() for part in parts], 1), strict=True):
-        part.copy_(numbers.view(part.shape))
 
 
 def solve(
