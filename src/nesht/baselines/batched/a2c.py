@@ -15,7 +15,7 @@ import torch
 
 from nesht.baselines.batched.actor_critic import ActorCritic, Lived
 from nesht.baselines.batched.draws import Draws
-from nesht.baselines.batched.layers import Layers, flat, write
+from nesht.baselines.batched.layers import Layers, flat, pieces
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
 
@@ -37,8 +37,8 @@ class A2C(ActorCritic):
 
     def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
         super().__init__(shape, settings, seeds, place)
-        self.squares = torch.zeros_like(flat(self.numbers))
-        """The running means of squared gradients, [runs, numbers]."""
+        self.squares, self._slope, self._root = (torch.zeros_like(flat(self.numbers)) for _ in range(3))
+        """The running means of squared gradients, [runs, numbers], and room to work in."""
 
     @property
     def numbers(self) -> Layers:
@@ -55,10 +55,13 @@ class A2C(ActorCritic):
 
     def improve(self, lived: Lived, draws: Draws) -> None:
         """Learn from steps: one step of everything downhill."""
-        slope = flat(torch.autograd.grad(self.losses(lived).sum(), self.numbers))
+        gradients, slope, root = torch.autograd.grad(self.losses(lived).sum(), self.numbers), self._slope, self._root
         with torch.no_grad():
+            torch.cat([each.flatten(1) for each in gradients], 1, out=slope)
             length = torch.linalg.vector_norm(slope, dim=1, keepdim=True)
             slope *= (self.settings["max_grad_norm"] / (length + TINY)).clamp(max=1)
             self.squares.mul_(KEPT).addcmul_(slope, slope, value=1 - KEPT)
-            step = slope / self.squares.sqrt().add_(EPSILON)
-            write(self.numbers, flat(self.numbers) - self.settings["learning_rate"] * step)
+            torch.sqrt(self.squares, out=root).add_(EPSILON)
+            slope.div_(root)
+            for part, numbers in pieces(self.numbers, slope):
+                part.sub_(numbers, alpha=self.settings["learning_rate"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
@@ -37,7 +37,13 @@ def flat(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([part.flatten(1) for part in parts], 1)
 
 
+def pieces(parts: Layers, rows: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield every part with its numbers in such rows."""
+    for part, numbers in zip(parts, rows.split([part[0].numel() for part in parts], 1), strict=True):
+        yield part, numbers.view(part.shape)
+
+
 def write(parts: Layers, rows: torch.Tensor) -> None:
     """Write such rows back."""
-    for part, numbers in zip(parts, rows.split([part[0].numel() for part in parts], 1), strict=True):
-        part.copy_(numbers.view(part.shape))
+    for part, numbers in pieces(parts, rows):
+        part.copy_(numbers)

@@ -62,8 +62,12 @@ class Place:
 
     def launch(self, kernel: Any, size: int | tuple[int, ...], *inputs: Any) -> None:
         """Launch a kernel with so many threads; its inputs are tensors and numbers."""
-        given = [self._wp.from_torch(each) if isinstance(each, torch.Tensor) else each for each in inputs]
+        given = [self._plain(each) if isinstance(each, torch.Tensor) else each for each in inputs]
         self._wp.launch(kernel, size, inputs=given, record_tape=False, **self._where)
+
+    def _plain(self, tensor: torch.Tensor) -> Any:
+        """Return what a kernel needs to know of a tensor: a whole array of Warp's takes longer to make than to read."""
+        return self._wp.from_torch(tensor, return_ctype=True)
 
     def record(self, function: Callable[[], None]) -> Callable[[], None]:
         """Return what does the same as a function: on CUDA, after some calls, as a graph of all that it launches."""
