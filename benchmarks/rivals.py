@@ -5,9 +5,9 @@
 
 Every method, environment and noise ratio is a process with a folder of its own under OUT, the longest first; seeds that
 are finished, there or in the table already, are not run again. With a number of seconds, none is begun that would take
-longer than is left, judged by those before it: what is interrupted is lost. After one was killed, none is begun. With
-NVIDIA's MPS running, the processes share the GPU instead of taking turns, and TRPO and A2C, whose kernels are small,
-go first.
+longer than is left, judged by those of its method before it: what is interrupted is lost. After one was killed, none is
+begun. With NVIDIA's MPS running, the processes share the GPU instead of taking turns, and TRPO and A2C, whose kernels
+are small, go first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nesht.experiments.methods import REINFORCEMENT
 from nesht.experiments.runner import Results
 
 SHORTER = 0.85
-"""What a process may take, of the time that the shortest one before it took."""
+"""What a process may take, of the time that the shortest one of its method before it took."""
 ON_POLICY = ("TRPO", "A2C")
 Unit = tuple[str, str, int]
 
@@ -66,6 +66,12 @@ def begin(out: Path, unit: Unit, seeds: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env={**os.environ, **shared}, stdout=log, stderr=subprocess.STDOUT)
 
 
+def expected(unit: Unit, took: dict[str, list[float]]) -> float:
+    """Return how many seconds a process takes at least, judged by those of its method, or else by the longest."""
+    longest = max((seconds for each in took.values() for seconds in each), default=0.0)
+    return SHORTER * min(took.get(unit[0], [longest]))
+
+
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -77,25 +83,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="how long there is time")
     given = parser.parse_args()
     units = waiting(given.out, given.known, given.method, given.seeds)
-    start, took = time.monotonic(), list[float]()
+    start, took = time.monotonic(), dict[str, list[float]]()
     killed = False
     running: dict[subprocess.Popen[bytes], tuple[Unit, float]] = {}
-    while units or running:
+    while True:
         now = time.monotonic() - start
         for process, (unit, since) in list(running.items()):
             if process.poll() is not None:
-                took += [now - since] if process.returncode == 0 else []
+                if process.returncode == 0:
+                    took.setdefault(unit[0], []).append(now - since)
                 print(*unit, f"exit {process.returncode} after {now - since:.0f} s, {now:.0f} s in all", flush=True)
                 del running[process]
                 killed = killed or process.returncode < 0
-        if units and (killed or (took and now + SHORTER * min(took) > given.seconds)):
-            print("not begun:", *("-".join(map(str, unit)) for unit in units), flush=True)
-            units = {}
-        while units and len(running) < given.at_once:
-            unit = next(iter(units))
+        fitting = [unit for unit in units if not killed and now + expected(unit, took) <= given.seconds]
+        for unit in fitting[: given.at_once - len(running)]:
             running[begin(given.out, unit, units.pop(unit))] = unit, now
+        if not running:
+            break
         time.sleep(0.5)
-    print("all ended", flush=True)
+    print("not begun:" if units else "all ended", *("-".join(map(str, unit)) for unit in units), flush=True)
 
 
 if __name__ == "__main__":

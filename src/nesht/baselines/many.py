@@ -38,6 +38,7 @@ def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = Tr
     """
     for config, _ in jobs:
         check_name(config.algorithm)
+        config.check()
         _ = make_task(config.task).spaces  # a mistake is found here, before any process starts
     todo = [job for job in jobs if not (job[1] / SUMMARY).exists()]
     sets: dict[str, list[Job]] = {}
@@ -46,7 +47,7 @@ def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = Tr
         if is_batched(job[0]):
             sets.setdefault(repr(job[0].identity()), []).append(job)
         else:
-            check(job[0].algorithm)
+            check(job[0].algorithm, job[0].device)
             alone.append([job])
     on_gpu = [each for each in sets.values() if where(each[0][0]) == "cuda"]
     on_cpu = [each for each in sets.values() if where(each[0][0]) == "cpu"]

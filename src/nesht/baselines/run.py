@@ -38,6 +38,7 @@ CONFIG, EVALUATIONS, MODEL, NORMALISER, SUMMARY = (
 COLUMNS = ("seed", "steps", "score", "seconds")
 WHERE = ("device", "engine")
 """Options that say where a run is computed."""
+ENGINES = ("auto", "gym", "fused")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class BaselineConfig:
         """Raise UserError if the numbers make no sense."""
         if self.steps < 1 or self.eval_episodes < 1:
             raise UserError("steps and eval_episodes must be at least 1.")
+        if self.engine not in ENGINES:
+            raise UserError(f"engine must be {', '.join(ENGINES[:-1])} or {ENGINES[-1]}, got {self.engine!r}.")
 
     def identity(self) -> dict[str, Any]:
         """Return all that may change a result, but for the seed: not where it is computed."""

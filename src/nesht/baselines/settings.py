@@ -150,11 +150,16 @@ def check_name(name: str) -> None:
         raise UserError(f"unknown baseline {name!r}.{near_matches(name, SETTINGS)} Use one of {', '.join(SETTINGS)}.")
 
 
-def check(name: str) -> None:
-    """Raise UserError unless an algorithm of that name can be used here with stable-baselines3."""
+def check(name: str, device: str) -> None:
+    """Raise UserError unless an algorithm of that name can be used here, on that device, with stable-baselines3."""
     check_name(name)
     if any(find_spec(package) is None for package in ("stable_baselines3", "sb3_contrib")):
         raise UserError("baselines need `pip install 'nesht[baselines]'`.")
+    if device == "cuda":  # it would take the CPU without a word
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UserError("there is no CUDA device for --device cuda: torch finds none; --device cpu works anywhere.")
 
 
 def changed(name: str, changes: list[str], env: Any = "") -> Settings:

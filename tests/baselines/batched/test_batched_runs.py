@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_folder_is_like_that_of_a_run_trained_alone(folder: Path, tmp_path: Path) -> None:
     alone = train_baseline(config_of("anf-sac", "topology_every=20", seed=3), tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f.name for f in (folder / "seed-3").iterdir())
-    assert (tmp_path / "config.toml").read_text() == (folder / "seed-3" / "config.toml").read_text()
+    asked = config_of("anf-sac", "topology_every=20", seed=3, engine="fused", device="auto")
+    assert asked.made(tmp_path)
+    assert asked.made(folder / "seed-3")
+    assert not asked.change(steps=121).made(folder / "seed-3")
+    found = [tomllib.loads((place / "config.toml").read_text()) for place in (tmp_path, folder / "seed-3")]
+    assert [(each["engine"], each["device"]) for each in found] == [("gym", "cpu"), ("fused", "cpu")]
     summary = json.loads((folder / "seed-3" / "summary.json").read_text())
     assert set(summary) == set(alone)
     assert [summary[name] for name in ("seed", "steps", "generations")] == [3, 120, 70]
@@ -114,6 +120,7 @@ def test_finished_runs_are_kept_and_seeds_of_a_setting_are_trained_together(
 ) -> None:
     called: list[tuple[str, list[int]]] = []
     monkeypatch.setattr(many, "is_batched", lambda config: config.algorithm != "td3")
+    monkeypatch.setattr(many, "where", lambda config: "cuda")
 
     class Set:
         """Takes three turns to be trained."""
@@ -159,6 +166,47 @@ def test_what_cannot_be_trained_together_is_said(tmp_path: Path) -> None:
     for configs in ([config_of(), config_of()], [config_of(), config_of(seed=1, steps=7)]):
         with pytest.raises(UserError, match="trained together"):
             batched.train_batched(configs, [tmp_path / "a", tmp_path / "b"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_cpu_seeds_are_dealt_to_processes_where_that_is_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["baseline", "a2c", "--env", "Hopper-v4", "--noise-ratio", "2", "--reward-keep", "0.1", "--steps", "64"]
+    words += ["--eval-every", "32", "--eval-episodes", "2", "--settings", "net_arch=[8,8]"]
+    main([*words, "--engine", "fused", "--seeds", "0-2", "--processes", "2", "--out", str(tmp_path / "three")])
+    main([*words, "--engine", "fused", "--seed", "1", "--out", str(tmp_path / "one")])
+    for file in ("model.zip", "normaliser.safetensors"):
+        three, one = ((tmp_path / name / "seed-1" / file).read_bytes() for name in ("three", "one"))
+        assert three == one
+    scores = {rows(tmp_path / "three" / f"seed-{seed}")[-1]["score"] for seed in range(3)}
+    assert len(scores) == 3
+    assert 'engine = "fused"' in (tmp_path / "three" / "seed-2" / "config.toml").read_text()
+    before = (tmp_path / "one" / "seed-1" / "summary.json").read_text()
+    main([*words, "--engine", "gym", "--seed", "1", "--out", str(tmp_path / "one")])  # finished is finished
+    assert (tmp_path / "one" / "seed-1" / "summary.json").read_text() == before
+    capfd.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (BaselineConfig("ppo", changed("ppo", []), TASK, engine="fused"), "ppo is not one of"),
+        (config_of(task=TaskOptions("InvertedPendulum-v4"), engine="fused"), "does not know InvertedPendulum-v4"),
+        (config_of(engine="fast"), "engine must be auto, gym or fused"),
+    ],
+)
+def test_what_cannot_be_trained_so_gets_a_sentence(config: BaselineConfig, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=sentence):
+        many.train_baselines([(config, tmp_path / "run")])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("engine", ["auto", "gym", "fused"])
+def test_a_gpu_that_is_not_there_gets_a_sentence(engine: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no CUDA device"):
+        many.train_baselines([(config_of(device="cuda", engine=engine), tmp_path / "run")])
     assert list(tmp_path.iterdir()) == []
 
 
