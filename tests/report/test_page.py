@@ -114,6 +114,7 @@ def test_what_is_no_result_gets_a_sentence(tmp_path: Path) -> None:
 def test_the_papers_claims_are_counted(tmp_path: Path) -> None:
     write_report([made_up(tmp_path, "table1")], tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
+    assert "<th>A2C</th>" in page
     assert "ahead of NES in 9 of 9 rows (intervals apart in 9, and apart the other way round in 0)" in page
     # NES scores 1000 to 1020 in the made-up results; every number of the paper for it is smaller
     assert "NES: the paper&#x27;s number is below ours" in page or "NES: the paper's number is below ours" in page
@@ -143,7 +144,10 @@ def test_nothing_is_said_about_methods_that_did_not_run(tmp_path: Path) -> None:
     (section,) = write_report([results.folder], tmp_path / "report.html")
     assert "evolution strategies" not in section.lead
     assert "above our own runs of TD3 in 9 of 9" in section.lead
-    assert "NESHT is ahead" not in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "NESHT is ahead" not in page
+    assert "<th>A2C</th>" not in page  # the paper has no number for it
+    assert "<th>DDPG</th>" in page
     results.runs = [row for row in results.runs if row["method"] == "TD3"]
     results.write()
     (section,) = write_report([results.folder], tmp_path / "report.html")

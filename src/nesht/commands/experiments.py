@@ -40,9 +40,9 @@ class Experiment:
     preset: Literal["tuned", "paper"] = "tuned"
     """Settings of the methods: the authors' trainer, or what the search chose for each of them."""
     engine: Literal["auto", "fused", "batch"] = "auto"
-    """Where episodes run."""
+    """Where episodes run. Learners train all seeds together on fused, each by itself on batch."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the fused engine runs."""
+    """Where the fused engine runs, and learners train."""
     threads: int = 0
     """Threads; 0 is one per core."""
     address: str | None = None
