@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint type bench docs learns browser cluster dist versions stranger clean
+.PHONY: demo test lint type bench docs learns rivals browser cluster dist versions stranger clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "nesht needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -88,3 +88,7 @@ clean:
 ## learns: the longer proof that it learns, and that it beats vanilla NES (20 minutes on 2 cores; resumable)
 learns: $(VENV)/.core
 	$(BIN)/python benchmarks/learns.py
+
+## rivals: the longer proof that every reinforcement learner learns where nothing is hidden (half an hour on 2 cores; resumable)
+rivals: $(VENV)/.dev
+	$(BIN)/python benchmarks/rivals_learn.py
