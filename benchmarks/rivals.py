@@ -1,4 +1,4 @@
-"""The reinforcement learners of table 1 on a GPU, several processes at a time.
+"""The reinforcement learners of table 1, and A2C, on a GPU, several processes at a time.
 
     python benchmarks/rivals.py OUT [--method ANF-SAC TD3] [--seeds 0-4] [--at-once 4] [--seconds 1600]
     python benchmarks/merge.py OUT/*/table1-tuned results/table1-tuned

@@ -21,7 +21,7 @@ from nesht import cli
 from nesht.config import Config
 from nesht.experiments.paper import best
 from nesht.experiments.runner import KEYS, MEASURES
-from nesht.experiments.statistics import Estimate, mean
+from nesht.experiments.statistics import Estimate, mean, probability_of_improvement
 from nesht.presets import PAPER, TUNED, TUNED_FOR
 from nesht.report.claims import ahead, thresholding_helps
 from nesht.report.sections import ORDER
@@ -168,6 +168,41 @@ def learns() -> str:
     return f"`{found['command']}`\n\n{_table(('method', 'score: mean (lowest to highest)'), rows)}"
 
 
+def rivals_learn() -> str:
+    """Return the result of `make rivals`."""
+    found = json.loads((RESULTS / "rivals-learn.json").read_text())
+    rows = [
+        (f"`{name}`", f"{found['steps'][name]:,}", ", ".join(f"{score:.0f}" for score in scores))
+        for name, scores in found["scores"].items()
+    ]
+    head = ("algorithm", "steps", f"best score of a run ({found['solved']:g}: solved)")
+    return f"`{found['command']}`, {found['env']}\n\n{_table(head, rows)}"
+
+
+def alike() -> str:
+    """Return how runs that were trained together did beside those of stable-baselines3, all seeds of an algorithm."""
+    scores: dict[str, dict[str, list[float]]] = {}
+    for path in sorted(RESULTS.glob("curves-*.json")):
+        found = json.loads(path.read_text())
+        for who, each in found["scores"].items():
+            scores.setdefault(found["algorithm"], {}).setdefault(who, []).extend(each)
+    rows = [
+        (
+            f"`{name}`",
+            len(each["alone"]),
+            _estimate(mean(each["together"]), False),
+            _estimate(mean(each["alone"]), False),
+            _chance(probability_of_improvement(each["together"], each["alone"])),
+        )
+        for name, each in scores.items()
+    ]
+    return _table(("", "seeds", "together", "stable-baselines3", "how often the former is better"), rows)
+
+
+def _chance(found: Estimate) -> str:
+    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
 def tuning() -> str:
     """Return what `nesht tune` was worth."""
     path = RESULTS / "tune.json"
@@ -248,6 +283,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "claims": claims,
     "experiments": experiments,
     "learns": learns,
+    "rivals-learn": rivals_learn,
+    "alike": alike,
     "tuning": tuning,
     "fleet": fleet,
     "speed": speed,

@@ -102,6 +102,12 @@ def test_reinforcement_learners_leave_the_same_rows(tmp_path: Path) -> None:
     assert {row["steps"] for row in results.runs[:2]} == {90}
     assert results.about[0]["engine"] == ["batch on cpu", "stable-baselines3 on cpu"]
     assert not Results.read(tmp_path / "out").missing(cells, [0, 1])
+    (tmp_path / "out" / "runs.csv").unlink()  # lost before it was written, in folders that do not name their trainer
+    for config in (tmp_path / "work").rglob("TD3*/**/config.toml"):
+        config.write_text(config.read_text().replace('engine = "gym"\n', ""))
+    results = run_experiment(cells, [0, 1], tmp_path / "out", tmp_path / "work", "a", progress=False)
+    assert [row["method"] for row in results.runs] == ["TD3", "TD3", "NES", "NES"]
+    assert results.about[-1]["engine"] == ["batch on cpu", "stable-baselines3 on cpu"]
     longer = [Cell(one.labels, cells[0].config.change(steps=120))]
     more = run_experiment(longer, [0], tmp_path / "out", tmp_path / "work", "b", progress=False)
     assert int(more.runs[-1]["steps"]) == 120  # the shorter run in the same folder does not pass for it

@@ -22,11 +22,11 @@ def sizes(jobs: list[Job]) -> list[int]:
     return [len(task) for task in _by_task([(_decided(config), out) for config, out in jobs])]
 
 
-def test_seeds_of_a_setting_are_one_task_on_a_gpu_and_tasks_of_their_own_on_cpus(tmp_path: Path) -> None:
+def test_seeds_of_a_setting_are_one_task_where_they_are_trained_together(tmp_path: Path) -> None:
     assert sizes(jobs_of("cuda", tmp_path)) == [2, 2]
     assert sizes(jobs_of("cuda", tmp_path, "batch")) == [1, 1, 1, 1]  # stable-baselines3 trains one at a time
     assert sizes(jobs_of("auto", tmp_path)) == [1, 1, 1, 1]
-    assert sizes(jobs_of("cpu", tmp_path, "fused")) == [1, 1, 1, 1]
+    assert sizes(jobs_of("cpu", tmp_path, "fused")) == [2, 2]
 
 
 def test_a_task_leaves_finished_folders(tmp_path: Path) -> None:

@@ -41,16 +41,15 @@ def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = Tr
         config.check()
         _ = make_task(config.task).spaces  # a mistake is found here, before any process starts
     todo = [job for job in jobs if not (job[1] / SUMMARY).exists()]
-    sets: dict[str, list[Job]] = {}
+    sets: dict[tuple[str, str], list[Job]] = {}
     alone: list[list[Job]] = []
     for job in todo:
         if is_batched(job[0]):
-            sets.setdefault(repr(job[0].identity()), []).append(job)
+            sets.setdefault((where(job[0]), repr(job[0].identity())), []).append(job)
         else:
             check(job[0].algorithm, job[0].device)
             alone.append([job])
-    on_gpu = [each for each in sets.values() if where(each[0][0]) == "cuda"]
-    on_cpu = [each for each in sets.values() if where(each[0][0]) == "cpu"]
+    on_gpu, on_cpu = ([each for (place, _), each in sets.items() if place == name] for name in ("cuda", "cpu"))
     if on_gpu:
         _take_turns(on_gpu, processes or SETS, progress)
     processes = processes or cores()
@@ -63,7 +62,9 @@ def is_batched(config: BaselineConfig) -> bool:
     """Whether a run is trained together with others; raises UserError if it should be and cannot."""
     reason = why_not(config)
     if config.engine == "fused" and reason is not None:
-        raise UserError(f"--engine fused cannot train this: {reason}; --engine gym can.")
+        raise UserError(
+            f"--engine fused cannot train this: {reason}. stable-baselines3 can: --engine gym, in experiments batch."
+        )
     if config.engine == "auto":
         return config.device != "cpu" and reason is None and where(config) == "cuda"
     return config.engine == "fused"

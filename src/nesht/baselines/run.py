@@ -112,7 +112,7 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     config.check()
-    config = config.change(engine="gym", device=get_device(config.device).type)
+    config = config.change(engine="gym", device=str(get_device(config.device)))
     torch.set_num_threads(1)
     task = make_task(config.task)
     plain = replace(task, mask=RewardMask())  # every reward counts in an evaluation

@@ -33,7 +33,7 @@ class Baseline:
     settings: tuple[str, ...] = ()
     """Settings of the algorithm to change, each as name=value: learning_rate=3e-4 net_arch=[256,256]."""
     processes: int = 0
-    """Runs at a time, each on one thread; 0 is one per core. On a GPU: sets of seeds at a time."""
+    """Processes at a time, each on one thread; 0 is one per core. On a GPU: sets of seeds at a time."""
     engine: Literal["auto", "gym", "fused"] = "auto"
     """gym: every run by itself, with stable-baselines3. fused: all seeds together. auto: together if on a GPU."""
     device: Literal["auto", "cpu", "cuda"] = "cpu"

@@ -31,7 +31,10 @@ RETRIES = 5
 
 
 def train_on_cluster(jobs: Sequence[Job], address: str, progress: bool = True) -> None:
-    """Train all runs, or go on with them, as tasks: on a GPU all runs of a setting together, on CPUs each by itself."""
+    """Train all runs, or go on with them, as tasks: on a GPU all runs of a setting together, on CPUs each by itself.
+
+    Learners are together on the fused engine, and each by itself with stable-baselines3, wherever that is.
+    """
     connected = connect(address, cores())
     import ray
 
@@ -54,7 +57,7 @@ def train_on_cluster(jobs: Sequence[Job], address: str, progress: bool = True) -
 def _by_task(jobs: Sequence[Job]) -> list[list[Job]]:
     groups: dict[Any, list[Job]] = {}
     for number, (config, place) in enumerate(jobs):
-        alone = _device(config) != "cuda" or _engine(config) == "gym"
+        alone = _engine(config) == "gym" if isinstance(config, BaselineConfig) else _device(config) != "cuda"
         groups.setdefault(number if alone else repr(config.identity()), []).append((config, place))
     return list(groups.values())
 

@@ -68,7 +68,9 @@ def rival(options: Options, env: str, ratio: float, method: str) -> Cell:
     name = REINFORCEMENT[method]
     task = TaskOptions(env, float(ratio), REWARD_KEEP)
     device, engine = options.runtime.get("device", "auto"), options.runtime.get("engine", "auto")
-    steps, engine = max(1, options.steps // 10), "gym" if engine == "batch" else engine
+    if engine == "batch":  # one at a time, with stable-baselines3, whose small networks are fastest on a CPU
+        engine, device = "gym", "cpu" if device == "auto" else device
+    steps = max(1, options.steps // 10)
     config = BaselineConfig(name, SETTINGS[name], task, steps, device=device, engine=engine)
     return Cell({"env": env, "noise": ratio, "method": method, "preset": options.preset}, config)
 

@@ -197,7 +197,8 @@ def _engine(cell: Cell, place: Path) -> str:
     """Return what computed a run, and where."""
     if isinstance(cell.config, BaselineConfig):
         there = tomllib.loads((place / CONFIG).read_text())
-        return f"{'batched trainer' if there['engine'] == 'fused' else 'stable-baselines3'} on {there['device']}"
+        engine = there.get("engine", "fused" if there["device"] == "cuda" else "gym")  # older folders do not say
+        return f"{'batched trainer' if engine == 'fused' else 'stable-baselines3'} on {there['device']}"
     runtime = read_config(place).runtime
     return f"{runtime.engine} on {runtime.device}"
 

@@ -19,8 +19,9 @@ import torch
 from gymnasium.spaces import Box
 
 from nesht.baselines import many
+from nesht.baselines.batched import onpolicy, why_not
 from nesht.baselines.batched import run as batched
-from nesht.baselines.batched import why_not
+from nesht.baselines.batched.a2c import A2C
 from nesht.baselines.run import BaselineConfig, train_baseline
 from nesht.baselines.settings import changed, make_model
 from nesht.cli import main
@@ -142,6 +143,26 @@ def test_finished_runs_are_kept_and_seeds_of_a_setting_are_trained_together(
     assert called == [("anf-sac", [1, 4]), ("sac", [5]), ("alone", [5])]
 
 
+def test_a_run_whose_numbers_are_lost_fails_and_those_beside_it_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = BaselineConfig("a2c", changed("a2c", ["net_arch=[8,8]"]), TASK, 64, 0, 32, 1, "cpu")
+
+    class Broken(A2C):
+        """One whose first run goes wrong."""
+
+        def improve(self, lived: Any, draws: Any) -> None:
+            super().improve(lived, draws)
+            with torch.no_grad():
+                self.actor[0][0, 0, 0] = float("nan")
+
+    monkeypatch.setitem(onpolicy.LEARNERS, "a2c", Broken)
+    with pytest.raises(UserError, match="1 of 2 runs failed: the networks of seed 7 are no numbers any more"):
+        batched.train_batched([config.change(seed=seed) for seed in (7, 8)], [tmp_path / "7", tmp_path / "8"])
+    assert not (tmp_path / "7" / "summary.json").exists()
+    assert (tmp_path / "8" / "summary.json").exists()
+
+
 def test_sets_that_take_turns_do_not_feel_each_other(tmp_path: Path) -> None:
     configs = [config_of(name, seed=4) for name in ("td3", "sac")]
     sets = [batched.RunSet([config], [tmp_path / config.algorithm]) for config in configs]
@@ -194,6 +215,7 @@ def test_on_a_cpu_seeds_are_dealt_to_processes_where_that_is_asked_for(
         (BaselineConfig("ppo", changed("ppo", []), TASK, engine="fused"), "ppo is not one of"),
         (config_of(task=TaskOptions("InvertedPendulum-v4"), engine="fused"), "does not know InvertedPendulum-v4"),
         (config_of(engine="fast"), "engine must be auto, gym or fused"),
+        (BaselineConfig("a2c", {"gamma": 0.9}, TASK, engine="fused"), "its settings lack learning_rate"),
     ],
 )
 def test_what_cannot_be_trained_so_gets_a_sentence(config: BaselineConfig, sentence: str, tmp_path: Path) -> None:

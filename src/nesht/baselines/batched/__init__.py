@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from nesht.baselines.run import BaselineConfig
+from nesht.baselines.settings import SETTINGS
 from nesht.tasks.locomotion import LOCOMOTION
 
 OFF_POLICY = ("td3", "ddpg", "sac", "anf-sac")
@@ -18,9 +19,11 @@ def why_not(config: BaselineConfig) -> str | None:
     """Return why a run cannot be trained so, or None if it can."""
     settings = config.settings
     off_policy = config.algorithm in OFF_POLICY
+    lacking = [name for name in SETTINGS[config.algorithm] if name not in settings]
     rules = [
         (config.algorithm in ALGORITHMS, f"{config.algorithm} is not one of {', '.join(ALGORITHMS)}"),
         (config.task.env in LOCOMOTION, f"the fused engine does not know {config.task.env}"),
+        (not lacking, f"its settings lack {', '.join(lacking)}"),
         (find_spec("warp") is not None and find_spec("torch") is not None, "it needs nesht[fused,torch]"),
         (
             not off_policy

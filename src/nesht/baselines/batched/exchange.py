@@ -64,6 +64,11 @@ def _layers(layers: Layers, network: int, name: str) -> Named:
         yield f"{name}.{i}.bias", layers[i + 1].detach()[network, 0]
 
 
+def is_finite(learner: Learner | ActorCritic, run: int) -> bool:
+    """Whether all numbers of a run's networks are."""
+    return all(bool(view.isfinite().all()) for _, view in views(learner, run))
+
+
 def pack_policy(learner: Learner | ActorCritic, run: int) -> bytes:
     """Return a file that `set_parameters(file, exact_match=False)` of stable-baselines3 reads, and `nesht inspect`."""
     weights, packed = io.BytesIO(), io.BytesIO()

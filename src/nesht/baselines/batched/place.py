@@ -34,6 +34,7 @@ class Place:
         self._wp, self.device, self.on_gpu = warp(), torch.device(device), device == "cuda"
         self.graphs, self.products = graphs and self.on_gpu, _how(products)
         self.stream = torch.cuda.Stream() if self.on_gpu else None
+        self._checked: set[Any] = set()
         self._where = {"stream": self._wp.stream_from_torch(self.stream)} if self.on_gpu else {"device": "cpu"}
         with compiling:
             from nesht.baselines.batched import kernels, onpolicy_kernels
@@ -61,13 +62,14 @@ class Place:
             torch.backends.cuda.matmul.allow_tf32 = before
 
     def launch(self, kernel: Any, size: int | tuple[int, ...], *inputs: Any) -> None:
-        """Launch a kernel with so many threads; its inputs are tensors and numbers."""
-        given = [self._plain(each) if isinstance(each, torch.Tensor) else each for each in inputs]
-        self._wp.launch(kernel, size, inputs=given, record_tape=False, **self._where)
+        """Launch a kernel with so many threads; its inputs are tensors and numbers.
 
-    def _plain(self, tensor: torch.Tensor) -> Any:
-        """Return what a kernel needs to know of a tensor: a whole array of Warp's takes longer to make than to read."""
-        return self._wp.from_torch(tensor, return_ctype=True)
+        The kinds of tensors are checked at its first launch; later ones are handed over as they are, which is faster.
+        """
+        how = {"return_ctype": kernel in self._checked}
+        self._checked.add(kernel)
+        given = [self._wp.from_torch(each, **how) if isinstance(each, torch.Tensor) else each for each in inputs]
+        self._wp.launch(kernel, size, inputs=given, record_tape=False, **self._where)
 
     def record(self, function: Callable[[], None]) -> Callable[[], None]:
         """Return what does the same as a function: on CUDA, after some calls, as a graph of all that it launches."""

@@ -10,7 +10,7 @@ import torch
 
 from nesht.baselines.batched import OFF_POLICY, why_not
 from nesht.baselines.batched.evaluation import Evaluation
-from nesht.baselines.batched.exchange import pack_policy
+from nesht.baselines.batched.exchange import is_finite, pack_policy
 from nesht.baselines.batched.onpolicy import OnPolicyTraining
 from nesht.baselines.batched.place import Place, can_halve
 from nesht.baselines.batched.training import Training
@@ -100,7 +100,10 @@ class RunSet:
         if last < steps:
             yield from self._evaluate(evaluation, diaries, steps)
         diverged = training.diverged.tolist()
+        broken = [run for run in range(len(seeds)) if not is_finite(training.learner, run)]
         for run, out in enumerate(self._outs):
+            if run in broken:
+                continue
             write_file(out / MODEL, pack_policy(training.learner, run))
             if isinstance(training, OnPolicyTraining):
                 seen = training.learner.running.seen
@@ -108,8 +111,15 @@ class RunSet:
                 write_file(out / NORMALISER, pack_arrays("normaliser", scale, {}))
         training.close()
         evaluation.close()
-        for diary, each in zip(diaries, diverged, strict=True):
-            self.summaries.append(diary.finish(steps, training.updates, each))
+        for run, (diary, each) in enumerate(zip(diaries, diverged, strict=True)):
+            if run not in broken:
+                self.summaries.append(diary.finish(steps, training.updates, each))
+        if broken:
+            which = ", ".join(str(seeds[run]) for run in broken)
+            raise UserError(
+                f"{len(broken)} of {len(seeds)} runs failed: the networks of seed {which} are no numbers any more; "
+                "a smaller learning_rate may help."
+            )
 
     def _evaluate(self, evaluation: Evaluation, diaries: list[Diary], step: int) -> Iterator[None]:
         scores = yield from evaluation.scores([config.evaluation_seeds(step) for config in self._configs])
