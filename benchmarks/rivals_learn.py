@@ -30,9 +30,9 @@ ENV = "InvertedPendulum-v4"
 STEPS = {
     "trpo": 100_000,
     "ddpg": 25_000,
-    "td3": 25_000,
+    "td3": 35_000,
     "sac": 25_000,
-    "anf-sac": 40_000,  # it begins to learn after 25,000
+    "anf-sac": 60_000,  # it begins to learn after 25,000
     "ppo": 100_000,
     "a2c": 200_000,
 }

@@ -28,11 +28,11 @@ STYLE = """
 :root { color-scheme: light dark; --ink: #1b2430; --soft: #66707c; --line: #d8dde3; --paper: #fff; --mark: #1b8a6b; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaef; --soft: #9aa4b0; --line: #37414d; --paper: #161b22; } }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto;
-  max-width: 68rem; padding: 1.2rem; }
+  max-width: 72rem; padding: 1.2rem; }
 h1 { font-size: 1.6rem; } h2 { border-top: 1px solid var(--line); padding-top: 1.2rem; margin-top: 2.4rem; }
 nav a { margin-right: 1rem; } a { color: var(--mark); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .86rem; margin: .6rem 0; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid var(--line); }
+th, td { text-align: left; vertical-align: top; padding: .35rem .5rem; border-bottom: 1px solid var(--line); }
 th, td small, td .paper, .name { white-space: nowrap; } small, .paper, figcaption { color: var(--soft); }
 figure { margin: 1.2rem 0; background: #fff; color: #1b2430; padding: .4rem; border-radius: 6px; }
 figure svg { width: 100%; height: auto; } figcaption { font-size: .86rem; color: #66707c; }
