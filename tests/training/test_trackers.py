@@ -79,7 +79,8 @@ def offline_runs(folder: Path) -> Iterator[tuple[str, list[Any]]]:
     """Yield (id, records) of what Weights & Biases wrote: a LevelDB log after a header of 7 bytes."""
     from wandb.proto.wandb_internal_pb2 import Record
 
-    for path in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
+    files = folder.glob("wandb/offline-run-*/*.wandb")  # names have seconds, and a second may hold two runs
+    for path in sorted(files, key=lambda file: file.stat().st_mtime_ns):
         data, at, whole, found = path.read_bytes(), 7, b"", []
         while at + 7 <= len(data):
             if (left := 32768 - at % 32768) < 7:  # what is too short for a head is empty
