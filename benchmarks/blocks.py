@@ -35,8 +35,8 @@ PRODUCTS = [(bm, bn, warps, 3) for bm in (64, 128, 256) for bn in (64, 128) for 
 STEPS = [
     (bi, bn, bk, warps, stages, most)
     for bi, bn in ((64, 32), (64, 64), (64, 128), (128, 64))
-    for bk, stages in ((64, 2), (64, 3), (128, 2))
-    for warps, most in ((4, None), (8, None), (8, 128))
+    for bk, stages in ((32, 3), (64, 3), (128, 2))
+    for warps, most in ((4, None), (4, 128), (8, 128))
 ]
 """Rows, columns and summed rows of a block, warps, stages, and the most registers of a thread."""
 COMPILERS, TIMES, ROUNDS = 12, 8, 7

@@ -1,14 +1,35 @@
 #!/usr/bin/env bash
-# Prepares a GPU machine without a network, which has Python, NumPy and torch with CUDA:
+# Prepares a GPU machine without a network, which has Python, NumPy and torch with CUDA, within seconds:
 #   gpu_setup.sh PARTS TARGET && export PYTHONPATH=TARGET:src
-# PARTS holds wheels of everything else that nesht needs (gpu_wheels.txt), and the parts of Warp that install.sh there puts
-# together.
+# PARTS holds wheels of all that nesht needs beside them (gpu_wheels.txt, mujoco-core), and Warp in parts: its library
+# packed as warp.so.xz.0 and .1, and all else of its wheel as warp_slim.zip. What is there already is not unpacked.
 set -euo pipefail
 parts=$(cd "$1" && pwd) target=$2
-bash "$parts/install.sh" "$parts" "$target"
-for wheel in "$parts"/*.whl; do
-  name=$(basename "$wheel" | cut -d- -f1)
-  case $name in mujoco_core | mujoco_warp) continue ;; esac
-  python3 -c "import $name" 2>/dev/null || python3 -m pip install -q --no-index --no-deps --target "$target" "$wheel"
-done
-PYTHONPATH=$target:src python3 -c "import nesht; print('nesht', nesht.__version__)"
+mkdir -p "$target"
+python3 - "$parts" "$target" <<'PY'
+import lzma, sys, zipfile
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import distributions
+from pathlib import Path
+
+parts, target = map(Path, sys.argv[1:])
+library, there = target / "warp/bin/warp.so", {each.name.lower().replace("-", "_") for each in distributions()}
+
+
+def unpack(wheel: Path) -> None:
+    if wheel.name.split("-")[0].lower() not in there:
+        zipfile.ZipFile(wheel).extractall(target)
+
+
+def unpack_warp() -> None:
+    zipfile.ZipFile(parts / "warp_slim.zip").extractall(target)
+    library.parent.mkdir(parents=True, exist_ok=True)
+    library.write_bytes(lzma.decompress(b"".join((parts / f"warp.so.xz.{i}").read_bytes() for i in range(2))))
+
+
+with ThreadPoolExecutor(8) as pool:
+    jobs = [pool.submit(unpack_warp), *(pool.submit(unpack, wheel) for wheel in sorted(parts.glob("*.whl")))]
+    for job in jobs:
+        job.result()
+PY
+PYTHONPATH=$target:src python3 -c "import mujoco, warp, nesht; print('nesht', nesht.__version__, 'mujoco', mujoco.__version__, 'warp', warp.__version__)"

@@ -1,6 +1,6 @@
 """The reinforcement learners of table 1, and A2C, on a GPU, several processes at a time.
 
-    python benchmarks/rivals.py OUT [--method ANF-SAC TD3] [--seeds 0-4] [--at-once 4] [--seconds 1600]
+    python benchmarks/rivals.py OUT [--method ANF-SAC TD3] [--env Hopper-v4] [--noise 5 10] [--seeds 0-4] [--at-once 4]
     python benchmarks/merge.py OUT/*/table1-tuned results/table1-tuned
 
 Every method, environment and noise ratio is a process with a folder of its own under OUT, the longest first; seeds that
@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 from nesht.commands.runs import parse_seeds
-from nesht.experiments.catalogue import EXPERIMENTS
-from nesht.experiments.design import Options
+from nesht.experiments.catalogue import EXPERIMENTS, RATIOS
+from nesht.experiments.design import ENVS, Options
 from nesht.experiments.methods import REINFORCEMENT
 from nesht.experiments.runner import Results
 
@@ -31,13 +31,13 @@ ON_POLICY = ("TRPO", "A2C")
 Unit = tuple[str, str, int]
 
 
-def waiting(out: Path, known: Path, methods: list[str], seeds: str | None) -> dict[Unit, str]:
+def waiting(out: Path, known: Path, given: argparse.Namespace) -> dict[Unit, str]:
     """Return what is to be run, and with which seeds."""
     experiment, results = EXPERIMENTS["table1"], Results.read(known)
-    wanted, found = parse_seeds(seeds or experiment.seeds), dict[Unit, str]()
+    wanted, found, methods = parse_seeds(given.seeds or experiment.seeds), dict[Unit, str](), given.method
     for cell in experiment.cells(Options()):
         unit = cell.labels["method"], cell.labels["env"], cell.labels["noise"]
-        if unit[0] in methods:
+        if unit[0] in methods and unit[1] in given.env and unit[2] in given.noise:
             missing = [seed for _, seed in results.missing([cell], wanted)]
             missing = [seed for _, seed in Results.read(place(out, unit)).missing([cell], missing)]
             found |= {unit: ",".join(map(str, missing))} if missing else {}
@@ -78,11 +78,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--known", type=Path, default=Path("results/table1-tuned"), help="results that are there")
     parser.add_argument("--method", nargs="+", choices=list(REINFORCEMENT), default=list(REINFORCEMENT))
+    parser.add_argument("--env", nargs="+", choices=ENVS, default=ENVS)
+    parser.add_argument("--noise", nargs="+", type=int, choices=RATIOS, default=RATIOS)
     parser.add_argument("--seeds", help="default: all of the table")
     parser.add_argument("--at-once", type=int, default=4, metavar="N")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="how long there is time")
     given = parser.parse_args()
-    units = waiting(given.out, given.known, given.method, given.seeds)
+    units = waiting(given.out, given.known, given)
     start, took = time.monotonic(), dict[str, list[float]]()
     killed = False
     running: dict[subprocess.Popen[bytes], tuple[Unit, float]] = {}

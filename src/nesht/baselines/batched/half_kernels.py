@@ -77,20 +77,30 @@ def back(
 
 
 @triton.jit
-def _recall(at, fine, numbers, first, second):
-    """Return the numbers at a place and their moments."""
-    old = tl.load(numbers + at, mask=fine, other=0.0, eviction_policy="evict_first")
-    m = tl.load(first + at, mask=fine, other=0.0, eviction_policy="evict_first")
-    v = tl.load(second + at, mask=fine, other=0.0, eviction_policy="evict_first")
-    return old, m, v
+def _plus(a, b):
+    return a + b
+
+
+@triton.jit
+def _spread(block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Return a block as it is, but held by threads in the order of memory instead of that of tensor cores.
+
+    What follows it is then read and written as it lies. Without, Triton brings every number that Adam reads or writes
+    into the other order and back: seven times instead of once. (Scans keep to the order of memory; this one is of
+    single numbers, and so none.)
+    """
+    return tl.reshape(tl.associative_scan(tl.reshape(block, (ROWS, COLUMNS, 1)), 2, _plus), (ROWS, COLUMNS))
 
 
 @triton.jit
 def _adam(
-    gradient, old, m, v, at, fine, numbers, rounded, first, second, target, target_rounded, mask, corrections,
+    gradient, at, half_at, fine, numbers, rounded, first, second, target, target_rounded, mask, corrections,
     beta1, beta2, epsilon, rate, decay, tau, MASKED: tl.constexpr, FOLLOW: tl.constexpr,
 ):  # fmt: skip
-    """Do what torch.optim.Adam does to the numbers at a place, then let the target follow."""
+    """Do what torch.optim.Adam does to the numbers at places, then let the target follow."""
+    old = tl.load(numbers + at, mask=fine, other=0.0, eviction_policy="evict_first")
+    m = tl.load(first + at, mask=fine, other=0.0, eviction_policy="evict_first")
+    v = tl.load(second + at, mask=fine, other=0.0, eviction_policy="evict_first")
     if MASKED:
         gradient *= tl.load(mask + at, mask=fine, other=0.0)
     gradient += decay * old
@@ -100,12 +110,12 @@ def _adam(
     tl.store(first + at, m, mask=fine, eviction_policy="evict_first")
     tl.store(second + at, v, mask=fine, eviction_policy="evict_first")
     tl.store(numbers + at, new, mask=fine, eviction_policy="evict_first")
-    tl.store(rounded + at, new.to(tl.float16), mask=fine)
+    tl.store(rounded + half_at, new.to(tl.float16), mask=fine)
     if FOLLOW:
         follows = tl.load(target + at, mask=fine, other=0.0, eviction_policy="evict_first")
         follows += tau * (new - follows)
         tl.store(target + at, follows, mask=fine, eviction_policy="evict_first")
-        tl.store(target_rounded + at, follows.to(tl.float16), mask=fine)
+        tl.store(target_rounded + half_at, follows.to(tl.float16), mask=fine)
 
 
 @triton.jit
@@ -115,42 +125,39 @@ def learn(
     RAW: tl.constexpr, MASKED: tl.constexpr, FOLLOW: tl.constexpr,
     BI: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Find the gradient of a block of a layer, or of a part of its bias, and step down it.
-
-    What is changed is read first: it arrives while the gradient is summed.
-    """
+    """Find the gradient of a block of a layer, or of a part of its bias, and step down it."""
     net = tl.program_id(1)
     i, n = _corner(columns, BI, BN)
     k = tl.arange(0, BK)
     x += net % x_count * x_net
     pull += net * rows * p_row
     here = net * (inputs + 1) * columns
-    inside = n < columns
+    inside = (n < columns)[None, :]
     if tl.program_id(0) < tl.cdiv(inputs, BI) * tl.cdiv(columns, BN):
-        place, fine = here + i[:, None] * columns + n[None, :], (i < inputs)[:, None] & inside[None, :]
-        old, m, v = _recall(place, fine, numbers, first, second)
+        at, fine = here + i[:, None] * columns + n[None, :], (i < inputs)[:, None] & inside
+        half_at = tl.max_contiguous(here + i[:, None] * columns + n[None, :], [1, 4])  # as many as of whole numbers
         total = tl.zeros((BI, BN), tl.float32)
-        for at in range(0, rows, BK):
-            there = ((at + k) < rows)[:, None]
-            a = tl.load(x + (at + k)[:, None] * x_row + i[None, :], mask=there, other=0.0)
+        for row in range(0, rows, BK):
+            there = ((row + k) < rows)[:, None]
+            a = tl.load(x + (row + k)[:, None] * x_row + i[None, :], mask=there, other=0.0)
             known = there
             if RAW:
-                known = there & inside[None, :]
-            b = tl.load(pull + (at + k)[:, None] * p_row + n[None, :], mask=known, other=0.0)
+                known = there & inside
+            b = tl.load(pull + (row + k)[:, None] * p_row + n[None, :], mask=known, other=0.0)
             total = tl.dot(tl.trans(a), _halved(b, scale, most, RAW), total)
+        total = _spread(total, BI, BN)
         _adam(
-            total / scale, old, m, v, place, fine, numbers, rounded, first, second, target, target_rounded, mask,
+            total / scale, at, half_at, fine, numbers, rounded, first, second, target, target_rounded, mask,
             corrections, beta1, beta2, epsilon, rate, decay, tau, MASKED, FOLLOW,
         )  # fmt: skip
     else:
-        row = here + inputs * columns + n
-        bias, m1, v1 = _recall(row, inside, numbers, first, second)
-        sums = tl.zeros((BN,), tl.float32)
-        for at in range(0, rows, BK):
-            known = ((at + k) < rows)[:, None] & inside[None, :]
-            b = tl.load(pull + (at + k)[:, None] * p_row + n[None, :], mask=known, other=0.0)
-            sums += tl.sum(_halved(b, scale, most, RAW).to(tl.float32), 0)
+        below = here + inputs * columns + n[None, :]
+        sums = tl.zeros((1, BN), tl.float32)
+        for row in range(0, rows, BK):
+            known = ((row + k) < rows)[:, None] & inside
+            b = tl.load(pull + (row + k)[:, None] * p_row + n[None, :], mask=known, other=0.0)
+            sums += tl.sum(_halved(b, scale, most, RAW).to(tl.float32), 0, keep_dims=True)
         _adam(
-            sums / scale, bias, m1, v1, row, inside, numbers, rounded, first, second, target, target_rounded, mask,
-            corrections, beta1, beta2, epsilon, rate, decay, tau, MASKED, FOLLOW,
+            sums / scale, below, below, inside, numbers, rounded, first, second, target, target_rounded,
+            mask, corrections, beta1, beta2, epsilon, rate, decay, tau, MASKED, FOLLOW,
         )  # fmt: skip

@@ -31,7 +31,7 @@ BLOCKS: dict[str, dict[str, int]] = {
     "forward": {"BM": 128, "BN": 128, "num_warps": 4, "num_stages": 3},
     "back": {"BM": 128, "BN": 64, "num_warps": 4, "num_stages": 3},
 }
-LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 4, "num_stages": 3}
+LEARN = {"BI": 64, "BN": 64, "BK": 32, "num_warps": 4, "num_stages": 3, "maxnreg": 128}
 """Sizes of what is multiplied at a time, measured on an H200 (`results/blocks-first.txt`, `benchmarks/blocks.py`)."""
 
 
