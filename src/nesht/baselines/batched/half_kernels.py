@@ -98,23 +98,23 @@ def _adam(
     beta1, beta2, epsilon, rate, decay, tau, MASKED: tl.constexpr, FOLLOW: tl.constexpr,
 ):  # fmt: skip
     """Do what torch.optim.Adam does to the numbers at places, then let the target follow."""
-    old = tl.load(numbers + at, mask=fine, other=0.0, eviction_policy="evict_first")
-    m = tl.load(first + at, mask=fine, other=0.0, eviction_policy="evict_first")
-    v = tl.load(second + at, mask=fine, other=0.0, eviction_policy="evict_first")
+    old = tl.load(numbers + at, mask=fine, other=0.0)
+    m = tl.load(first + at, mask=fine, other=0.0)
+    v = tl.load(second + at, mask=fine, other=0.0)
     if MASKED:
         gradient *= tl.load(mask + at, mask=fine, other=0.0)
     gradient += decay * old
     m += (1.0 - beta1) * (gradient - m)
     v = beta2 * v + (1.0 - beta2) * gradient * gradient
     new = old - rate * tl.load(corrections) * m / (tl.sqrt(v) * tl.load(corrections + 1) + epsilon)
-    tl.store(first + at, m, mask=fine, eviction_policy="evict_first")
-    tl.store(second + at, v, mask=fine, eviction_policy="evict_first")
-    tl.store(numbers + at, new, mask=fine, eviction_policy="evict_first")
+    tl.store(first + at, m, mask=fine)
+    tl.store(second + at, v, mask=fine)
+    tl.store(numbers + at, new, mask=fine)
     tl.store(rounded + half_at, new.to(tl.float16), mask=fine)
     if FOLLOW:
-        follows = tl.load(target + at, mask=fine, other=0.0, eviction_policy="evict_first")
+        follows = tl.load(target + at, mask=fine, other=0.0)
         follows += tau * (new - follows)
-        tl.store(target + at, follows, mask=fine, eviction_policy="evict_first")
+        tl.store(target + at, follows, mask=fine)
         tl.store(target_rounded + half_at, follows.to(tl.float16), mask=fine)
 
 

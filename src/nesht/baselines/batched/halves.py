@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WIDE = 64
 """Numbers of a block that is multiplied."""
-ROW = 16
+ROW = 32
 """The columns of a matrix are a multiple of it, so that a thread reads several numbers at a time."""
 FEW = 16
 """The smallest block that tensor cores multiply."""
@@ -29,9 +29,9 @@ are not lost: 16 bits hold 6e-8 to 65504, with three digits."""
 
 BLOCKS: dict[str, dict[str, int]] = {
     "forward": {"BM": 128, "BN": 128, "num_warps": 4, "num_stages": 3},
-    "back": {"BM": 128, "BN": 64, "num_warps": 4, "num_stages": 3},
+    "back": {"BM": 128, "BN": 128, "num_warps": 8, "num_stages": 3},
 }
-LEARN = {"BI": 64, "BN": 64, "BK": 32, "num_warps": 4, "num_stages": 3, "maxnreg": 128}
+LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 4, "num_stages": 3, "maxnreg": 168}
 """Sizes of what is multiplied at a time, measured on an H200 (`results/blocks-first.txt`, `benchmarks/blocks.py`)."""
 
 
