@@ -1,11 +1,12 @@
 """Which blocks of what is multiplied are fastest on this GPU? Times the kernels of `baselines/batched/halves.py`.
 
-    python benchmarks/blocks.py
-    python benchmarks/blocks.py --env Hopper-v4 --noise-ratio 5 --batch 100 --hidden 256 256
+    python benchmarks/blocks.py --runs 80
+    python benchmarks/blocks.py --runs 80 --env Hopper-v4 --noise-ratio 5 --batch 100 --hidden 256 256
 
 Kernels of the critics of a set of runs, in microseconds, each played many times from a graph: what a layer puts out,
 the pull on what went into it, and a step of all layers (without and with a target that follows). Kernels are compiled
-by several processes first. The best of each are what `BLOCKS` and `LEARN` there should say.
+by several processes first. The best of each are what `BLOCKS` and `LEARN` there should say; with as many runs as keep
+the whole card busy, as several sets do together.
 """
 
 from __future__ import annotations
@@ -30,15 +31,10 @@ from nesht.engines.fused.device import check_device
 from nesht.tasks.imperfect import Distractors
 from nesht.tasks.task import Task
 
-PRODUCTS = [(bm, bn, warps, 3) for bm in (64, 128, 256) for bn in (64, 128) for warps in (4, 8)] + [(128, 64, 4, 4)]
-"""Rows and columns of a block, warps, and stages of the pipeline."""
-STEPS = [
-    (bi, bn, bk, warps, stages, most)
-    for bi, bn in ((64, 32), (64, 64), (64, 128), (128, 64))
-    for bk, stages in ((32, 3), (64, 3), (128, 2))
-    for warps, most in ((4, None), (4, 128), (8, 128))
-]
-"""Rows, columns and summed rows of a block, warps, stages, and the most registers of a thread."""
+PRODUCTS = [(128, 64, 4, 3), (128, 128, 4, 3), (128, 128, 8, 3), (128, 256, 8, 2), (128, 256, 8, 3), (256, 128, 8, 2)]
+"""Rows and columns of a block, warps, and stages of the pipeline; others are in `results/blocks-*.txt`."""
+STEPS = [(64, 64, 32, 4, 3), (64, 64, 32, 4, 4), (64, 64, 64, 4, 3), (64, 64, 128, 4, 2)]
+"""Rows, columns and summed rows of a block, warps, and stages."""
 COMPILERS, TIMES, ROUNDS = 12, 8, 7
 
 
@@ -79,10 +75,8 @@ def measurements(given: argparse.Namespace, place: Place) -> Iterator[tuple[str,
             yield f"forward {i + 1}", blocks, lambda i=i, size=size: how.layer(trail[i], weights[i], size, last=False)
         for i in range(1, len(given.hidden)):
             yield f"back {i + 1}", blocks, lambda i=i: how.back(pulls[i], weights[i], trail[i])
-    for *sizes, most in STEPS:
-        blocks = dict(zip(("BI", "BN", "BK", "num_warps", "num_stages"), sizes, strict=True))
-        halves.LEARN.clear()
-        halves.LEARN.update(blocks | ({} if most is None else {"maxnreg": most}))
+    for sizes in STEPS:
+        halves.LEARN.update(zip(("BI", "BN", "BK", "num_warps", "num_stages"), sizes, strict=True))
         for name, tau in (("learn", 0.0), ("learn, target follows", learner.tau)):
             yield name, dict(halves.LEARN), lambda tau=tau: how.learn(critic, trail, pulls, improver, tau)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WIDE = 64
 """Numbers of a block that is multiplied."""
 ROW = 32
-"""The columns of a matrix are a multiple of it, so that a thread reads several numbers at a time."""
+"""The columns of a matrix are a multiple of it, so that its rows begin where the memory's lines of 128 bytes do."""
 FEW = 16
 """The smallest block that tensor cores multiply."""
 
@@ -32,7 +32,7 @@ BLOCKS: dict[str, dict[str, int]] = {
     "back": {"BM": 128, "BN": 128, "num_warps": 8, "num_stages": 3},
 }
 LEARN = {"BI": 64, "BN": 64, "BK": 64, "num_warps": 4, "num_stages": 3, "maxnreg": 168}
-"""Sizes of what is multiplied at a time, measured on an H200 (`results/blocks-first.txt`, `benchmarks/blocks.py`)."""
+"""Sizes of what is multiplied at a time, measured on an H200 (`results/blocks-later.txt`, `benchmarks/blocks.py`)."""
 
 
 class Halves:
