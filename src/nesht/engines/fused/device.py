@@ -22,6 +22,9 @@ PATIENCE = 0.7
 CHUNKS = 8
 """Pieces of work per thread on a CPU: enough that threads end together, few enough that starting one costs nothing."""
 
+FEW = 16
+"""Rows of a small kernel that are not dealt out: starting a piece takes as long."""
+
 BLOCK = 256
 """Threads in a block on a GPU where nothing else is said."""
 
@@ -194,7 +197,7 @@ class Cpu:
         def piece(start: int, stop: int) -> None:
             self._wp.launch(kernel, stop - start, inputs=inputs(start), device="cpu", record_tape=False)
 
-        self._share(rows, piece)
+        self._share(rows, piece, least=FEW)
 
     def consume(self, kernel: Any, rows: int, block: int, inputs: Take) -> Any:
         """See `Device.consume`; every piece counts as a thread."""
@@ -214,8 +217,12 @@ class Cpu:
     def meet(self) -> None:
         """See `Device.meet`."""
 
-    def _share(self, rows: int, piece: Callable[[int, int], None]) -> None:
-        size = max(1, -(-rows // (self._threads * CHUNKS)))
+    def _share(self, rows: int, piece: Callable[[int, int], None], least: int = 1) -> None:
+        """Let threads do pieces of so many rows at least, if that leaves one for each thread."""
+        size = max(1, -(-rows // (self._threads * CHUNKS)), min(least, -(-rows // self._threads)))
+        if 0 < rows <= size:  # another thread would only take its time
+            piece(0, rows)
+            return
         futures = [self._pool.submit(piece, start, min(start + size, rows)) for start in range(0, rows, size)]
         try:
             for future in futures:
