@@ -10,10 +10,13 @@ import sb3_contrib.common.utils
 import torch
 from lessons import ACTIONS, SEEN, STEPS, Nothing, as_lived, lived
 from stable_baselines3.common.vec_env import DummyVecEnv
+from torch.distributions import Normal, kl_divergence
 
 from nesht.baselines.batched.actor_critic import Lived
+from nesht.baselines.batched.curvature import Curvature
 from nesht.baselines.batched.draws import Purpose
 from nesht.baselines.batched.exchange import read_policy, views
+from nesht.baselines.batched.layers import flat, forward, orthogonal_layers, pieces
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.trpo import TRPO, solve
@@ -107,6 +110,27 @@ def test_a_policy_that_cannot_get_better_stays() -> None:
     for old, new in zip(before, learner.policy, strict=True):
         assert torch.equal(old[1], new[1])
         assert torch.isfinite(new).all()
+
+
+def test_the_curvature_is_the_hessian_of_the_divergence() -> None:
+    luck = [torch.Generator().manual_seed(seed) for seed in range(2)]
+    layers = orthogonal_layers([SEEN, 7, 5, ACTIONS], 1.0, luck, torch.device("cpu"))
+    policy = [part.detach().double() for part in (*layers, 0.3 * torch.randn(2, 1, ACTIONS))]
+    seen = torch.randn(2, 11, SEEN, dtype=torch.float64)
+    start = flat(policy)
+
+    def divergence(moved: torch.Tensor, run: int) -> torch.Tensor:
+        *before, log_std = (part[run : run + 1] for part in policy)
+        after = [part for _, part in pieces([*before, log_std], moved[None])]
+        here, there = (forward(each, seen[run : run + 1]) for each in (before, after[:-1]))
+        old, new = (Normal(mean, std.exp()) for mean, std in ((here, log_std), (there, after[-1])))
+        return kl_divergence(new, old).mean()
+
+    curvature = Curvature(policy[:-1], policy[-1], seen)
+    columns = [curvature.times(unit.expand(2, -1)) for unit in torch.eye(start.shape[1], dtype=torch.float64)]
+    for run in range(2):
+        hessian = torch.autograd.functional.hessian(lambda moved, run=run: divergence(moved, run), start[run])
+        torch.testing.assert_close(torch.stack([column[run] for column in columns]), hessian)
 
 
 def test_conjugate_gradients_solve_each_run_on_its_own() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from nesht.baselines.batched.actor_critic import ActorCritic, Lived
+from nesht.baselines.batched.curvature import Curvature
 from nesht.baselines.batched.draws import Draws, Purpose
 from nesht.baselines.batched.layers import flat, write
 from nesht.baselines.batched.learner import Shape
@@ -44,7 +45,8 @@ class TRPO(ActorCritic):
 
     def __init__(self, shape: Shape, settings: dict[str, Any], seeds: Sequence[int], place: Place):
         super().__init__(shape, settings, seeds, place)
-        fast = {"fused": True, "capturable": True} if place.on_gpu else {}
+        self._on_gpu = place.on_gpu
+        fast = {"fused": True, "capturable": place.on_gpu}
         self.adam = torch.optim.Adam(self.critic, lr=settings["learning_rate"], eps=ADAM_EPSILON, **fast)
         self.adam._warned_capturable_if_run_uncaptured = True  # the first steps are not recorded, on purpose
 
@@ -67,18 +69,18 @@ class TRPO(ActorCritic):
             ratio, shift = 2 * (self.log_std - old_log_std), (mean - old_mean) / old_log_std.exp()
             return objective, (0.5 * (ratio.exp() + shift.square() - 1 - ratio)).mean((1, 2))
 
-        objective, divergence = judged()
-        uphill = flat(torch.autograd.grad(objective.sum(), self.policy, retain_graph=True))
-        slope = flat(torch.autograd.grad(divergence.sum(), self.policy, create_graph=True))
+        objective, _ = judged()
+        uphill = flat(torch.autograd.grad(objective.sum(), self.policy))
 
-        def curved(vector: torch.Tensor) -> torch.Tensor:
-            again = torch.autograd.grad((slope * vector).sum(), self.policy, retain_graph=True)
-            return flat(again) + self.settings["cg_damping"] * vector
-
-        start = START * draws.normal(Purpose.CONJUGATE, uphill.shape[1])
-        direction = solve(curved, uphill, start, self.settings["cg_max_steps"])
-        length = (2 * TARGET_KL / (direction * curved(direction)).sum(1, keepdim=True)).sqrt()
         with torch.no_grad():
+            curvature = Curvature(self.actor, self.log_std, lived.seen)
+
+            def curved(vector: torch.Tensor) -> torch.Tensor:
+                return curvature.times(vector) + self.settings["cg_damping"] * vector
+
+            start = START * draws.normal(Purpose.CONJUGATE, uphill.shape[1])
+            direction = solve(curved, uphill, start, self.settings["cg_max_steps"])
+            length = (2 * TARGET_KL / (direction * curved(direction)).sum(1, keepdim=True)).sqrt()
             return self._search(length * direction, judged, objective)
 
     def _search(
@@ -97,6 +99,8 @@ class TRPO(ActorCritic):
             fine = (divergence < TARGET_KL) & (objective > before)
             chosen = torch.where((fine & ~found)[:, None], there, chosen)
             found = found | fine
+            if not self._on_gpu and found.all():  # a graph that is played cannot end early
+                break
         write(self.policy, chosen)
         return found
 
@@ -104,10 +108,11 @@ class TRPO(ActorCritic):
         """Let the critics learn what observations were worth, in several goes through all of them."""
         count, goes = worth.shape[1], self.settings["n_critic_updates"]
         order = draws.uniform(Purpose.ORDER, goes, count).argsort(2)
+        order += count * torch.arange(self.runs, device=order.device)[:, None, None]  # among the steps of all runs
+        every_seen, every_worth = seen.flatten(0, 1), worth.flatten()
         for go in range(goes):
             for rows in order[:, go].split(self.settings["batch_size"], 1):
-                index = rows[..., None].expand(-1, -1, seen.shape[2])
-                errors = self.values(seen.gather(1, index)) - worth.gather(1, rows)
+                errors = self.values(every_seen[rows]) - every_worth[rows]
                 gradients = torch.autograd.grad(errors.square().mean(1).sum(), self.critic)
                 for layer, gradient in zip(self.critic, gradients, strict=True):
                     layer.grad = gradient
