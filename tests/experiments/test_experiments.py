@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nesht.baselines.run import BaselineConfig
+from nesht.cli import main
 from nesht.errors import UserError
 from nesht.experiments import tuning
 from nesht.experiments.catalogue import EXPERIMENTS
@@ -91,6 +92,14 @@ def test_a_setting_under_two_names_is_run_once_and_reported_twice(tmp_path: Path
     assert results.runs[0]["score"] == results.runs[1]["score"]
     again = run_experiment(cells, [0], tmp_path / "out", tmp_path / "elsewhere", "a", progress=False)
     assert len(again.runs) == 2
+
+
+def test_threads_are_processes_of_learners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("nesht.experiments.runner.train_baselines", lambda jobs, processes, _: asked.append(processes))
+    for more in ([], ["--threads", "3"]):
+        main(["experiment", "table1", "--method", "TD3", "--seeds", "0", *more, "--out", str(tmp_path / "out")])
+    assert asked == [0, 3]
 
 
 def test_reinforcement_learners_leave_the_same_rows(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 
@@ -44,7 +44,7 @@ class Experiment:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the fused engine runs, and learners train."""
     threads: int = 0
-    """Threads; 0 is one per core."""
+    """Threads, or processes of learners on a CPU (sets of them on a GPU); 0 is one per core (a few sets)."""
     address: str | None = None
     """Run every run as a task of this Ray cluster, auto or HOST:PORT, with --threads CPUs (0: one), or a GPU."""
     out: Path | None = None
@@ -80,9 +80,8 @@ class Experiment:
             ]
             if not cells:
                 raise UserError(f"{self.name} has no cell with that environment, noise and method.")
-            results = run_experiment(
-                cells, seeds, out, work, command, segments=experiment.segments, address=self.address
-            )
+            how: dict[str, Any] = {"address": self.address, "processes": self.threads}
+            results = run_experiment(cells, seeds, out, work, command, segments=experiment.segments, **how)
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
         print(f"Look at it with: nesht report {out}")
 

@@ -107,13 +107,14 @@ def run_experiment(
     segments: bool = False,
     progress: bool = True,
     address: str | None = None,
+    processes: int = 0,
     only: Callable[[Cell, int], bool] = lambda cell, seed: True,
 ) -> Results:
     """Train what is missing of all cells and seeds, and write it down; also after Ctrl-C, with what is finished.
 
     Of them, `only` some may be wanted. Without `curves`, a run leaves one row and nothing about its evaluations. With
     `segments`, these keep the weights of every stretch of inputs. With an `address`, every run is a task of that Ray
-    cluster.
+    cluster. Of reinforcement learners, so many processes or sets are trained at a time (see `train_baselines`).
     """
     results = Results.read(out)
     missing = [run for run in results.missing(cells, seeds) if only(*run)]
@@ -125,14 +126,18 @@ def run_experiment(
     for cell, seed in missing:  # cells with other labels may be the same setting, which is run once
         places.setdefault((cell.digest(), seed), work / cell.name / f"seed-{seed}")
     try:
-        _train(missing, places, progress, address)
+        _train(missing, places, progress, address, processes)
     finally:
         _collect(results, missing, places, command, curves, segments)
     return results
 
 
 def _train(
-    missing: list[tuple[Cell, int]], places: dict[tuple[str, int], Path], progress: bool, address: str | None
+    missing: list[tuple[Cell, int]],
+    places: dict[tuple[str, int], Path],
+    progress: bool,
+    address: str | None,
+    processes: int,
 ) -> None:
     """Go on with runs that were interrupted, then train the new ones."""
     new: dict[Path, Config] = {}
@@ -165,7 +170,7 @@ def _train(
     if new:
         train_many(list(new.values()), outs=list(new), progress=progress)
     if rivals:
-        train_baselines([(config, place) for place, config in rivals.items()], progress=progress)
+        train_baselines([(config, place) for place, config in rivals.items()], processes, progress)
 
 
 def _collect(
