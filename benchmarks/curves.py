@@ -15,7 +15,6 @@ from pathlib import Path
 
 from machine import command, describe
 from nesht.baselines.batched import ALGORITHMS
-from nesht.baselines.batched.run import train_batched
 from nesht.baselines.many import train_baselines
 from nesht.baselines.run import EVALUATIONS, SUMMARY, BaselineConfig
 from nesht.baselines.settings import changed
@@ -51,9 +50,9 @@ def main() -> None:
     seeds = parse_seeds(given.seeds)
     place = given.runs / f"{given.algorithm}-{Cell({}, plain).digest()}"
     folders = {who: [place / who / f"seed-{seed}" for seed in seeds] for who in ("together", "alone")}
-    if not all((folder / SUMMARY).exists() for folder in folders["together"]):
-        train_batched([plain.change(seed=seed, device=given.device) for seed in seeds], folders["together"])
-    train_baselines([(plain.change(seed=seed), out) for seed, out in zip(seeds, folders["alone"], strict=True)])
+    how = {"together": plain.change(device=given.device, engine="fused"), "alone": plain.change(engine="gym")}
+    for who, config in how.items():
+        train_baselines([(config.change(seed=seed), out) for seed, out in zip(seeds, folders[who], strict=True)])
     scores = {who: [json.loads((out / SUMMARY).read_text())["score"] for out in outs] for who, outs in folders.items()}
     found = {
         "command": command(),
