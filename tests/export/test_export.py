@@ -17,6 +17,7 @@ import pytest
 from nesht.errors import UserError
 from nesht.export import FORMATS, export_policy
 from nesht.policies import ConvNet, Moments, Network, Normaliser, Policy
+from nesht.policies.limits import Limits
 
 INPUTS, OUTPUTS, ROWS = 40, 3, 10_000
 SHAPES = [
@@ -26,13 +27,30 @@ SHAPES = [
     for normalise in (False, True)
     for discrete, bias in ((False, True), (True, True), (False, False))
 ]
+LEARNERS = [
+    {"hidden": (16, 8), "sparse": True, "normalise": True, "discrete": False, "bias": True, "relu": relu, "bend": bend}
+    for relu in (False, True)
+    for bend in (False, True)
+]
 
 
-def make(hidden: tuple[int, ...], sparse: bool, normalise: bool, discrete: bool, bias: bool) -> Policy:
-    """Return a policy with random weights; if sparse, with eight inputs, and a third of the weights that read them."""
-    network = Network(INPUTS, OUTPUTS, hidden, bias, discrete)
+def make(
+    hidden: tuple[int, ...],
+    sparse: bool,
+    normalise: bool,
+    discrete: bool,
+    bias: bool,
+    relu: bool = False,
+    bend: bool | None = None,
+) -> Policy:
+    """Return a policy with random weights; if sparse, with eight inputs, and a third of the weights that read them.
+
+    Actions are kept between limits if `bend` says how.
+    """
+    limits = None if bend is None else Limits((-1.0, -2.0, 0.0), (1.0, 0.5, 3.0), bend)
+    network = Network(INPUTS, OUTPUTS, hidden, bias, discrete, relu, limits)
     rng = np.random.default_rng(0)
-    parameters = rng.standard_normal(network.size)
+    parameters = rng.standard_normal(network.size) * (1 if limits is None else 0.4)
     if sparse:
         weights = network.input_weights(parameters[None])
         weights[:, :, 8:] = 0
@@ -66,7 +84,11 @@ def run_npz(file: Path, inputs: np.ndarray) -> np.ndarray:
     data = np.load(file, allow_pickle=False)
     x = inputs.T.astype(float)
     for i in range(int(data["layers"])):
-        x = data[f"weight{i}"] @ (np.tanh(x) if i else x) + data[f"bias{i}"][:, None]
+        between = (np.maximum(x, 0) if data["relu"] else np.tanh(x)) if i else x
+        x = data[f"weight{i}"] @ between + data[f"bias{i}"][:, None]
+    if "low" in data:
+        low, high = data["low"][:, None], data["high"][:, None]
+        x = low + (high - low) * (0.5 * np.tanh(x) + 0.5) if data["bend"] else np.clip(x, low, high)
     return np.asarray(np.argmax(x, axis=0) if data["discrete"] else x.T)
 
 
@@ -122,7 +144,7 @@ def exported(policy: Policy, kind: str, folder: Path) -> tuple[Path, list[int]]:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("options", SHAPES, ids=lambda o: "-".join(str(value) for value in o.values()))
+@pytest.mark.parametrize("options", [*SHAPES, *LEARNERS], ids=lambda o: "-".join(str(value) for value in o.values()))
 def test_an_exported_policy_acts_as_ours(tmp_path: Path, options: dict[str, Any], kind: str) -> None:
     policy = make(**options)
     seen = observations(policy)

@@ -13,13 +13,22 @@ from safetensors.numpy import save_file
 
 from nesht.errors import UserError
 from nesht.policies import Moments, Network, Policy, load_policy
+from nesht.policies.limits import Limits
 from nesht.storage import pack_arrays, read_arrays
 
+BENT, CUT = (Limits((-1.0, -2.0, 0.0), (1.0, 0.5, 3.0), bend) for bend in (True, False))
 NAMES = ["height", "angle", "velocité", "noise 1", "noise 2"]
 
 
-def make(hidden: tuple[int, ...] = (), bias: bool = True, discrete: bool = False, normalise: bool = True) -> Policy:
-    network = Network(5, 3, hidden, bias, discrete)
+def make(
+    hidden: tuple[int, ...] = (),
+    bias: bool = True,
+    discrete: bool = False,
+    normalise: bool = True,
+    relu: bool = False,
+    limits: Limits | None = None,
+) -> Policy:
+    network = Network(5, 3, hidden, bias, discrete, relu, limits)
     rng = np.random.default_rng(0)
     parameters = rng.standard_normal(network.size)
     network.input_weights(parameters[None])[:, :, 3] = 0
@@ -30,8 +39,16 @@ def make(hidden: tuple[int, ...] = (), bias: bool = True, discrete: bool = False
 OBSERVATIONS = np.random.default_rng(1).standard_normal((9, 5))
 variants = pytest.mark.parametrize(
     "options",
-    [{}, {"hidden": (4, 6)}, {"bias": False}, {"discrete": True}, {"normalise": False}],
-    ids=lambda options: str(*options),
+    [
+        {},
+        {"hidden": (4, 6)},
+        {"hidden": (4, 6), "relu": True, "limits": BENT},
+        {"limits": CUT},
+        {"bias": False},
+        {"discrete": True},
+        {"normalise": False},
+    ],
+    ids=lambda options: "-".join(options) or "plain",
 )
 
 
@@ -77,6 +94,18 @@ def test_an_action_is_the_network_on_the_normalised_observation() -> None:
     assert np.allclose(policy(OBSERVATIONS), normal @ matrix.T + bias, rtol=1e-6)
     plain = make(normalise=False)
     assert np.allclose(plain(OBSERVATIONS), OBSERVATIONS @ matrix.T + bias, rtol=1e-12)
+
+
+def test_hidden_units_may_be_rectified_and_actions_kept_between_limits() -> None:
+    rectified, plain = make(hidden=(4,), relu=True), make(hidden=(4,))
+    assert (rectified(OBSERVATIONS) != plain(OBSERVATIONS)).any()
+    first, bias, last, end = (block.of(plain.parameters[None])[0] for block in plain.network.blocks)
+    raw = Policy(rectified.network, plain.parameters, plain.moments, False, NAMES, plain.task)
+    np.testing.assert_allclose(raw(np.ones(5)), last @ np.maximum(first @ np.ones(5) + bias, 0) + end)
+    free, low, high = 10 * make(normalise=False)(OBSERVATIONS), np.array(BENT.low), np.array(BENT.high)
+    np.testing.assert_allclose(BENT(free), (low + high) / 2 + (high - low) / 2 * np.tanh(free), atol=1e-12)
+    assert ((CUT(free) == free) | (CUT(free) == low) | (CUT(free) == high)).all()
+    assert (CUT(free) != free).any()
 
 
 @variants
@@ -188,6 +217,11 @@ def test_a_policy_without_one_of_its_arrays_is_refused_by_name(tmp_path: Path, n
 @pytest.mark.parametrize("name", FACTS)
 def test_a_policy_without_one_of_its_facts_is_refused_by_name(tmp_path: Path, name: str) -> None:
     assert name in rewritten(tmp_path, {}, {name: None})
+
+
+def test_limits_that_do_not_fit_the_outputs_are_refused(tmp_path: Path) -> None:
+    assert "3 outputs" in rewritten(tmp_path, {}, {"limits": {"low": [0.0], "high": [1.0], "bend": True}})
+    assert "bend" in rewritten(tmp_path, {}, {"limits": {"low": [0.0] * 3, "high": [1.0] * 3}})
 
 
 def test_parameters_without_a_block_are_refused_and_all_blocks_named(tmp_path: Path) -> None:

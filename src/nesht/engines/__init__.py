@@ -69,6 +69,10 @@ def make_engine(task: Task, policy: Shape, options: RuntimeOptions) -> Engine:
 
         return AtariEngine(task, policy, threads, choose_device(chosen, options.device), options.slots)
     assert isinstance(policy, Network)
+    if chosen == "fused" and (policy.relu or policy.limits is not None):
+        if options.engine == "fused" or options.device == "cuda":
+            raise UserError("the fused engine runs policies that nesht trained; use --engine batch for this one.")
+        chosen = "batch"
     if chosen == "fused":
         from nesht.engines.fused.engine import FusedEngine
 

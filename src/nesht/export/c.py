@@ -13,6 +13,7 @@ import numpy as np
 from nesht import __version__
 from nesht.errors import UserError
 from nesht.export.controller import Controller, Layer
+from nesht.policies.limits import Limits
 
 WIDTH = 100
 
@@ -28,9 +29,10 @@ def to_c(controller: Controller, name: str) -> bytes:
     parts = [
         _opening(controller, name),
         f"#ifndef {name.upper()}_H\n#define {name.upper()}_H\n",
-        "#include <math.h>\n#include <stdint.h>\n" if len(controller.layers) > 1 else "#include <stdint.h>\n",
+        "#include <math.h>\n#include <stdint.h>\n" if _bends(controller) else "#include <stdint.h>\n",
         _enumeration(controller, name),
         *(_arrays(layer, f"{name}_", number) for number, layer in enumerate(controller.layers)),
+        *(_limits(controller.limits, f"{name}_") if controller.limits is not None else ()),
         _function(controller, name),
         "#endif\n",
     ]
@@ -59,7 +61,9 @@ def _opening(controller: Controller, name: str) -> str:
             f"    float action[{upper}_ACTIONS];",
             f"    {name}_act(input, action);",
             "",
-            "Actions are not clipped: do that as the environment of the training did.",
+            "Actions are not clipped: do that as the environment of the training did."
+            if controller.limits is None
+            else "Actions are within the bounds of the environment's.",
         ]
     end = "Inputs are as the sensors give them: the normaliser, if there was one, is in the weights. */\n"
     return "\n".join([*lines, end])
@@ -121,6 +125,17 @@ def _arrays(layer: Layer, prefix: str, number: int) -> str:
     return "\n".join([*found, _array("float", f"{prefix}bias{number}", layer.bias), ""])
 
 
+def _bends(controller: Controller) -> bool:
+    """Whether a tanh is needed."""
+    limits = controller.limits
+    return (len(controller.layers) > 1 and not controller.relu) or (limits is not None and limits.bend)
+
+
+def _limits(limits: Limits, prefix: str) -> list[str]:
+    sides = {"low": limits.low, "high": limits.high}
+    return [_array("float", f"{prefix}{name}", np.array(side, np.float32)) + "\n" for name, side in sides.items()]
+
+
 def _array(kind: str, name: str, values: Iterable[np.floating | np.integer]) -> str:
     end = "f" if kind == "float" else ""
     words = [f"{value!s}{end}" for value in values]  # str: as few digits as single precision needs
@@ -136,8 +151,11 @@ def _function(controller: Controller, name: str) -> str:
         target = "action" if number == last and not controller.discrete else f"x{number}"
         if target != "action":
             lines.append(f"    float {target}[{len(layer.bias)}];")
-        lines += _layer(layer, name, number, source, target, squash=number < last)
+        between = "sum > 0.0f ? sum : 0.0f" if controller.relu else "tanhf(sum)"
+        lines += _layer(layer, name, number, source, target, between if number < last else "sum")
         source = target
+    if controller.limits is not None:
+        lines += _limited(controller, name, source)
     if controller.discrete:
         lines += [
             "    int best = 0;",
@@ -149,7 +167,7 @@ def _function(controller: Controller, name: str) -> str:
     return "\n".join([*lines, "}\n"])
 
 
-def _layer(layer: Layer, name: str, number: int, source: str, target: str, squash: bool) -> list[str]:
+def _layer(layer: Layer, name: str, number: int, source: str, target: str, out: str) -> list[str]:
     rows, columns = layer.weight.shape
     weight, start = f"{name}_weight{number}", f"{name}_start{number}"
     loop, at = (
@@ -164,6 +182,15 @@ def _layer(layer: Layer, name: str, number: int, source: str, target: str, squas
         f"    for (int i = 0; i < {rows}; ++i) {{",
         f"        float sum = {name}_bias{number}[i];",
         f"        {loop} sum += {at};",
-        f"        {target}[i] = {'tanhf(sum)' if squash else 'sum'};",
+        f"        {target}[i] = {out};",
         "    }",
     ]
+
+
+def _limited(controller: Controller, name: str, what: str) -> list[str]:
+    assert controller.limits is not None
+    x, low, high = f"{what}[i]", f"{name}_low[i]", f"{name}_high[i]"
+    bent = f"{low} + ({high} - {low}) * (0.5f * tanhf({x}) + 0.5f)"
+    cut = f"{x} < {low} ? {low} : {x} > {high} ? {high} : {x}"
+    out = bent if controller.limits.bend else cut
+    return [f"    for (int i = 0; i < {controller.outputs}; ++i) {what}[i] = {out};"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from nesht import __version__
 from nesht.errors import UserError
 from nesht.policies.convolution import STRIDES, ConvNet
+from nesht.policies.limits import Limits
 from nesht.policies.moments import Normaliser
 from nesht.policies.network import Network
 from nesht.policies.saved import Policy
@@ -31,8 +32,8 @@ class Layer:
 class Controller:
     """A policy without the inputs that it does not read, its normaliser folded into the first layer.
 
-    Between two layers stands tanh, or the larger of 0 and the number if the input is a screen. The action is what the
-    last layer gives, or with discrete actions the index of its largest output.
+    Between two layers stands tanh, or the larger of 0 and the number. The action is what the last layer gives, kept
+    between limits if there are some, or with discrete actions the index of its largest output.
     """
 
     env: str
@@ -47,6 +48,9 @@ class Controller:
     """(frames, height, width) of the bytes to read, if the input is a screen."""
     layers: list[Layer]
     discrete: bool
+    relu: bool
+    """Whether the larger of 0 and the number stands between layers, instead of tanh."""
+    limits: Limits | None
 
     @property
     def outputs(self) -> int:
@@ -59,15 +63,19 @@ class Controller:
         about: dict[str, Any] = {"env": self.env, "features": self.features, "inputs": inputs}
         if self.screen is not None:
             about["screen"] = list(self.screen)
+        about["between layers"] = "relu" if self.relu else "tanh"
+        if self.limits is not None:
+            about["limits"] = asdict(self.limits)
         return json.dumps({**about, "outputs": self.outputs, "discrete": self.discrete, "nesht": __version__})
 
     def forward(self, inputs: np.ndarray) -> np.ndarray:
         """Return the outputs for (rows, inputs), in their precision: what a program with these numbers computes."""
         x = inputs
         for number, layer in enumerate(self.layers):
-            x = np.tanh(x) if number else x
+            if number:
+                x = np.maximum(x, 0) if self.relu else np.tanh(x)
             x = x @ layer.weight.astype(x.dtype).T + layer.bias.astype(x.dtype)
-        return x
+        return x if self.limits is None else self.limits(x)
 
 
 def controller_of(policy: Policy) -> Controller:
@@ -99,7 +107,9 @@ def _on_features(policy: Policy, network: Network) -> Controller:
         first = Layer(weight, first.bias - weight @ normaliser.mean[read])
     names = [policy.feature_names[i] for i in read]
     env = str(policy.task["env"])
-    return Controller(env, names, read, network.inputs, None, [first, *layers[1:]], network.discrete)
+    layers[0] = first
+    rest = network.discrete, network.relu, network.limits
+    return Controller(env, names, read, network.inputs, None, layers, *rest)
 
 
 def _on_screens(policy: Policy, network: ConvNet) -> Controller:
@@ -109,4 +119,5 @@ def _on_screens(policy: Policy, network: ConvNet) -> Controller:
     layers = [Layer(weight, bias, stride) for weight, bias, stride in pairs]
     layers[0] = Layer(layers[0].weight / 255, layers[0].bias, layers[0].stride)  # bytes from 0 to 255 count as 0 to 1
     screen = network.frames, network.height, network.width
-    return Controller(str(policy.task["env"]), [], np.array([], int), network.inputs, screen, layers, network.discrete)
+    env, none = str(policy.task["env"]), np.array([], int)
+    return Controller(env, [], none, network.inputs, screen, layers, network.discrete, relu=True, limits=None)

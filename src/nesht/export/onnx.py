@@ -30,19 +30,30 @@ def to_onnx(controller: Controller) -> bytes:
         nodes.append(helper.make_node(operator, inputs, [made], **attributes))
         return made
 
+    def constant(name: str, values: np.ndarray) -> str:
+        constants.append(numpy_helper.from_array(values.astype(np.float32), name))
+        return name
+
     if screen:
         source = add("Cast", source, to=TensorProto.FLOAT)
     for number, layer in enumerate(controller.layers):
         if number:
-            source = add("Relu" if screen else "Tanh", source)
+            source = add("Relu" if controller.relu else "Tanh", source)
         names = f"weight{number}", f"bias{number}"
         for name, values in zip(names, (layer.weight, layer.bias), strict=True):
-            constants.append(numpy_helper.from_array(values.astype(np.float32), name))
+            constant(name, values)
         if layer.stride:
             source = add("Conv", source, *names, strides=[layer.stride] * 2)
         else:
             flat = add("Flatten", source) if screen else source
             source = add("Gemm", flat, *names, transB=1)
+    if (limits := controller.limits) is not None:
+        low, high = np.array(limits.low), np.array(limits.high)
+        if limits.bend:
+            reach = add("Mul", add("Tanh", source), constant("reach", (high - low) / 2))
+            source = add("Add", reach, constant("middle", (high + low) / 2))
+        else:
+            source = add("Min", add("Max", source, constant("low", low)), constant("high", high))
     if controller.discrete:
         source = add("ArgMax", source, axis=1, keepdims=0)
     nodes[-1].output[0] = "action"

@@ -28,6 +28,9 @@ def to_torchscript(controller: Controller) -> bytes:
         def __init__(self) -> None:
             super().__init__()
             self.layers = nn.ModuleList()
+            if (limits := controller.limits) is not None:
+                self.register_buffer("low", torch.tensor(limits.low))
+                self.register_buffer("high", torch.tensor(limits.high))
             for layer in controller.layers:
                 shape = layer.weight.shape
                 made: nn.Module = (
@@ -43,10 +46,14 @@ def to_torchscript(controller: Controller) -> bytes:
             x = observation.float()
             for number, layer in enumerate(self.layers):
                 if number:
-                    x = torch.tanh(x) if controller.screen is None else torch.relu(x)
+                    x = torch.relu(x) if controller.relu else torch.tanh(x)
                 if controller.screen is not None and isinstance(layer, nn.Linear):
                     x = x.flatten(1)
                 x = layer(x)
+            if controller.limits is not None:
+                low, high = self.low, self.high
+                bent = low + (high - low) * (0.5 * x.tanh() + 0.5)
+                x = bent if controller.limits.bend else x.clamp(low, high)
             return x.argmax(dim=1) if controller.discrete else x
 
     kind = torch.float32 if controller.screen is None else torch.uint8

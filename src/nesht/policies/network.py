@@ -11,6 +11,7 @@ import numpy as np
 
 from nesht import keys
 from nesht.policies.blocks import Block, lay_out, units_of
+from nesht.policies.limits import Limits
 
 if TYPE_CHECKING:
     from nesht.strategy.units import Units
@@ -21,6 +22,7 @@ class Network:
     """A feed-forward policy: linear without hidden layers, else an MLP with tanh units.
 
     Actions are the outputs as they are (not squashed, not clipped); with discrete actions, the index of the largest.
+    Reinforcement learners may have other units, and limits of their actions.
     """
 
     inputs: int
@@ -28,6 +30,10 @@ class Network:
     hidden: tuple[int, ...] = ()
     bias: bool = True
     discrete: bool = False
+    relu: bool = False
+    """Whether hidden units are rectified instead of bent by tanh."""
+    limits: Limits | None = None
+    """What outputs are kept between."""
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -66,11 +72,11 @@ class Network:
         for block in self.blocks:
             if len(block.shape) == 2:
                 if block.start > 0:
-                    x = np.tanh(x)
+                    x = np.maximum(x, 0) if self.relu else np.tanh(x)
                 x = np.einsum("moi,mi->mo", block.of(parameters), x)
             else:
                 x += block.of(parameters)
-        return x
+        return x if self.limits is None else self.limits(x)
 
     def act(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Return the actions: (members, outputs), or (members,) indices if they are discrete."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from nesht.errors import UserError
 from nesht.policies.convolution import ConvNet
+from nesht.policies.limits import Limits
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.network import Network
 from nesht.policies.shape import Shape
@@ -95,20 +96,30 @@ class Policy:
 def _shape_facts(network: Shape) -> dict[str, Any]:
     if isinstance(network, ConvNet):
         return {"screen": [network.height, network.width], "frames": network.frames, "outputs": network.outputs}
-    return {
+    facts = {
         "inputs": network.inputs,
         "outputs": network.outputs,
         "hidden": list(network.hidden),
         "bias": network.bias,
         "discrete": network.discrete,
     }
+    if network.relu:
+        facts["relu"] = True
+    return facts if network.limits is None else {**facts, "limits": asdict(network.limits)}
 
 
 def _shape(facts: dict[str, Any]) -> Shape:
     if "screen" in facts:
         height, width = facts["screen"]
         return ConvNet(height, width, facts["frames"], facts["outputs"])
-    return Network(facts["inputs"], facts["outputs"], tuple(facts["hidden"]), facts["bias"], facts["discrete"])
+    limits = None
+    if "limits" in facts:
+        low, high = (tuple(float(bound) for bound in facts["limits"][side]) for side in ("low", "high"))
+        if not len(low) == len(high) == facts["outputs"]:
+            raise ValueError(f"it has {facts['outputs']} outputs, and limits for {len(low)} and {len(high)}")
+        limits = Limits(low, high, facts["limits"]["bend"])
+    plain = facts["inputs"], facts["outputs"], tuple(facts["hidden"]), facts["bias"], facts["discrete"]
+    return Network(*plain, facts.get("relu", False), limits)
 
 
 def load_policy(path: str | Path) -> Policy:
