@@ -243,6 +243,8 @@ def read_options(path: Path) -> dict[str, Any]:
         raise UserError(f"there is no config file {path}.") from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read the config file {path}: {error}.") from error
+    if isinstance(name := content.get("algorithm"), str):
+        raise UserError(f"{path} is that of a reinforcement learner: train it (again) with nesht baseline {name}.")
     options: dict[str, Any] = {}
     sections = {f.name for f in fields(Config)}
     for name, value in content.items():

@@ -123,26 +123,6 @@ def test_evaluation_counts_every_reward_of_the_noisy_task() -> None:
     np.testing.assert_allclose(scores, [alone(seed) for seed in (4, 5, 6)])
 
 
-def test_inspect_shows_what_anf_sac_is_connected_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(tmp_path / "anf", name="anf-sac")
-    capsys.readouterr()
-    main(["inspect", str(tmp_path / "anf"), "--json"])
-    (found,) = json.loads(capsys.readouterr().out).values()
-    assert len(found["inputs"]) == 33
-    assert sum(each["connections"] for each in found["inputs"]) == round(0.2 * 33 * 8)
-    assert [each["real"] for each in found["inputs"]] == [True] * 11 + [False] * 22
-    assert 0 < found["real_share"] < 1
-    main(["inspect", str(tmp_path / "anf" / "seed-0")])
-    assert "of the connections read real inputs" in " ".join(capsys.readouterr().out.split())
-
-
-def test_inspect_says_that_others_read_everything(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    train(tmp_path)
-    with pytest.raises(SystemExit):
-        main(["inspect", str(tmp_path)])
-    assert "td3 reads all its inputs" in capfd.readouterr().err
-
-
 @pytest.mark.parametrize(
     "words", [["--noise-ratio", "-1"], ["--reward-keep", "7"], ["--env", ""], ["--env", "Hoper-v4"]]
 )

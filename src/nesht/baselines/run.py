@@ -1,9 +1,10 @@
 """One run of a baseline: the same task, evaluation and run folder as an evolution strategy's.
 
-config.toml       the task, the training options, the algorithm and its settings, and where it was computed
-evaluations.csv   one row per evaluation
-model.zip         the trained model, as stable-baselines3 saves it (and normaliser.safetensors where it has one)
-summary.json      the result, once the run is finished
+config.toml         the task, the training options, the algorithm and its settings, and where it was computed
+evaluations.csv     one row per evaluation
+model.zip           the trained model, as stable-baselines3 saves it
+policy.safetensors  what it has learnt, as a policy like any other (of screens there is none)
+summary.json        the result, once the run is finished
 """
 
 from __future__ import annotations
@@ -21,20 +22,16 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from nesht.baselines.policy import moments_of, write_policy
 from nesht.baselines.settings import Settings, make_model
 from nesht.config import RECENT, TaskOptions, plain_task
 from nesht.errors import UserError
-from nesht.storage import pack_arrays, write_file
+from nesht.policies.moments import Moments
+from nesht.storage import write_file
 from nesht.tasks.imperfect import RewardMask
 from nesht.tasks.task import Task, make_task
 
-CONFIG, EVALUATIONS, MODEL, NORMALISER, SUMMARY = (
-    "config.toml",
-    "evaluations.csv",
-    "model.zip",
-    "normaliser.safetensors",
-    "summary.json",
-)
+CONFIG, EVALUATIONS, MODEL, SUMMARY = "config.toml", "evaluations.csv", "model.zip", "summary.json"
 COLUMNS = ("seed", "steps", "score", "seconds")
 WHERE = ("device", "engine")
 """Options that say where a run is computed."""
@@ -125,9 +122,9 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     model.learn(config.steps, callback=watch)
     watch.evaluate()
     model.save(out / MODEL)
-    if config.settings["normalise"]:
-        seen = env.obs_rms
-        write_file(out / NORMALISER, pack_arrays("normaliser", {"mean": seen.mean, "var": seen.var}, {}))
+    if task.game is None:
+        numbers = {name: each.cpu().numpy() for name, each in model.policy.state_dict().items()}
+        write_policy(config, numbers, _seen(model), out)
     env.close()
     watch.close()
     return diary.finish(int(model.num_timesteps), int(model._n_updates))
@@ -170,6 +167,16 @@ class Diary:
         }
         write_file(self._out / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
         return summary
+
+
+def _seen(model: Any) -> Moments:
+    """Return the moments of the observations in training, as far as the model still knows them."""
+    if (normaliser := model.get_vec_normalize_env()) is not None:
+        known = normaliser.obs_rms
+        return Moments(np.array(float(known.count)), known.mean, known.var * known.count)
+    buffer = getattr(model, "replay_buffer", None) or model.rollout_buffer
+    rows = buffer.observations[: buffer.size()]
+    return moments_of(rows.reshape(-1, rows.shape[-1]))
 
 
 def _single(task: Task) -> Any:

@@ -110,7 +110,7 @@ class Report:
     """Turn results into one self-contained page: nesht report results/table1-tuned --out report.html."""
 
     paths: tyro.conf.Positional[tuple[Path, ...]]
-    """Folders of results, each a part of the page; run folders and fleets become a part about their inputs."""
+    """Folders of results, each a part of the page; run folders and fleets, also of rivals, are compared."""
     out: Path = Path("report.html")
     """The page."""
     figures: Path | None = None
@@ -128,15 +128,19 @@ class Report:
             raise UserError("a report needs `pip install 'nesht[plot]'`.")
         if not self.paths:
             raise UserError("which results? For example: nesht report results/table1-tuned")
-        from nesht.policies.saved import load_policy
+        from nesht.policies.saved import FILE, load_policy
         from nesht.report.importance import measure_all
         from nesht.report.inputs import inputs
         from nesht.report.page import write_report
+        from nesht.report.scores import scores
+        from nesht.report.sections import Section
         from nesht.training.folder import find_runs, holds_runs
 
-        runs = [run for path in self.paths if holds_runs(path) for run in find_runs(path)]
-        policies = {str(run): load_policy(run) for run in runs}
-        about = {"inputs": inputs(policies, measure_all(policies, self.importance, self.threads))} if policies else {}
+        groups = {str(path): find_runs(path) for path in self.paths if holds_runs(path)}
+        about: dict[str, Section] = {"scores": scores(groups)} if groups else {}
+        for name, runs in groups.items():
+            policies = {str(run): load_policy(run) for run in runs if (run / FILE).exists()}
+            about[name] = inputs(name, policies, measure_all(policies, self.importance, self.threads))
         results = [path for path in self.paths if not holds_runs(path)]
         for section in write_report(results, self.out, self.figures, about):
             print(f"{section.title}: {section.lead}" if section.lead else section.title)

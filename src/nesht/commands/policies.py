@@ -89,7 +89,6 @@ class Inspect:
 
     def execute(self) -> None:
         """Print the report of every policy found."""
-        from nesht.baselines.inputs import find_models
         from nesht.policies.convolution import ConvNet
         from nesht.policies.saved import load_policy
         from nesht.report.features import feature_report
@@ -101,9 +100,6 @@ class Inspect:
 
         if not self.paths:
             raise UserError("which run? For example: nesht inspect runs/hopper")
-        if models := [model for path in self.paths for model in find_models(path)]:
-            self._rivals(models)
-            return
         paths = [found for path in self.paths for found in find_policies(path)]
         policies = {str(path): load_policy(path) for path in paths}
         screens = {path: screen_report(each) for path, each in policies.items() if isinstance(each.network, ConvNet)}
@@ -127,19 +123,6 @@ class Inspect:
                 raise UserError("a figure needs a run folder with metrics, not only a policy file.")
             draw_run(paths, self.figure)
             print(f"figure: {self.figure}", file=sys.stderr)
-
-    def _rivals(self, models: list[Path]) -> None:
-        """Print what trained reinforcement learners are connected to."""
-        from nesht.baselines.inputs import print_connections, read_connections
-
-        if self.figure is not None or self.importance:
-            raise UserError("there is no figure and no importance of baselines; --json has all numbers.")
-        found = {model: read_connections(model) for model in models}
-        if self.json:
-            print(json.dumps({str(model): each.as_dict() for model, each in found.items()}, indent=2))
-            return
-        for model, each in found.items():
-            print_connections(model, each)
 
 
 @dataclass(frozen=True)

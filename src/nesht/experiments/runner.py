@@ -31,7 +31,6 @@ from nesht.baselines.many import train_baselines
 from nesht.baselines.run import BaselineConfig
 from nesht.config import Config
 from nesht.experiments.design import Cell
-from nesht.policies.saved import FILE as POLICY
 from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
 from nesht.storage import write_file
@@ -188,7 +187,7 @@ def _collect(
             continue
         engines.add(_engine(cell, place))
         keys = {"digest": cell.digest(), "batch": batch}
-        results.runs.append({**cell.labels, **_measures(place), **keys})
+        results.runs.append({**cell.labels, **_measures(cell, place), **keys})
         for row in read_csv((place / "evaluations.csv").read_text()) if curves else ():
             if not segments:
                 row.pop("segments", None)
@@ -208,11 +207,11 @@ def _engine(cell: Cell, place: Path) -> str:
     return f"{runtime.engine} on {runtime.device}"
 
 
-def _measures(place: Path) -> Row:
-    """Return what a finished run came to; which inputs were kept is a question about policies of our own."""
+def _measures(cell: Cell, place: Path) -> Row:
+    """Return what a finished run came to; which inputs were kept is a question about evolution strategies."""
     summary = json.loads((place / SUMMARY).read_text())
     found = {name: _short(summary[name]) for name in ("seed", "score", "steps", "generations", "seconds", "diverged")}
-    if not (place / POLICY).exists():
+    if isinstance(cell.config, BaselineConfig):
         return found
     policy = load_policy(place)
     report = feature_report(policy)

@@ -24,6 +24,8 @@ class Feature:
     """Weight times the feature's standard deviation in training: how much it moves the first layer, typically."""
     share: float
     """Its part in the sum of the squared effects of all features."""
+    connections: int
+    """How many weights read it."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,15 @@ class FeatureReport:
     """Of the features used, how many are real; None where there are no distractors, or none is used."""
     recall: float | None
     """Of the real features, how many are used."""
+    real_connections: float | None
+    """Of the weights that read features, the share that reads real ones."""
     noise_leak: float | None
     """The distractors' part in the squared effects: about how much of the first layer's variance is noise."""
+
+    @property
+    def sparse_within(self) -> bool:
+        """Whether some features that are used are read by fewer weights than others."""
+        return len({feature.connections for feature in self.used}) > 1
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -51,7 +60,7 @@ class FeatureReport:
 def feature_report(policy: Policy) -> FeatureReport:
     """Describe the inputs of a policy."""
     weights, n_real = policy.input_weights, policy.n_real
-    norm = np.linalg.norm(weights, axis=0)
+    norm, connections = np.linalg.norm(weights, axis=0), np.count_nonzero(weights, axis=0)
     # With a normaliser the network sees features of unit variance, so their weights already are their effects.
     effect = norm if policy.normalise else norm * policy.moments.std
     total = float((effect**2).sum())
@@ -65,6 +74,7 @@ def feature_report(policy: Policy) -> FeatureReport:
             weight=float(norm[i]),
             effect=float(effect[i]),
             share=float(effect[i] ** 2 / total) if total else 0.0,
+            connections=int(connections[i]),
         )
         for i in order
     ]
@@ -77,5 +87,6 @@ def feature_report(policy: Policy) -> FeatureReport:
         n_distractors=len(policy.feature_names) - n_real,
         precision=hits / len(used) if noisy and used else None,
         recall=hits / n_real if noisy else None,
+        real_connections=float(connections[:n_real].sum() / connections.sum()) if noisy and used else None,
         noise_leak=float((effect[n_real:] ** 2).sum() / total) if noisy and total else None,
     )

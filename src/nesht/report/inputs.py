@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from nesht.errors import UserError
 from nesht.policies.convolution import ConvNet
 from nesht.policies.saved import Policy
 from nesht.report.features import feature_report
@@ -16,18 +15,20 @@ from nesht.report.stability import Stability, stability
 from nesht.report.table import explanation
 
 
-def inputs(policies: Mapping[str, Policy], losses: Mapping[str, Importance]) -> Section:
-    """Return which inputs policies read, by the names of their runs, and how often each input is chosen."""
-    if screens := [name for name, policy in policies.items() if isinstance(policy.network, ConvNet)]:
-        raise UserError(f"a page about inputs is not made for screens ({screens[0]}); use nesht inspect --figure.")
+def inputs(name: str, policies: Mapping[str, Policy], losses: Mapping[str, Importance]) -> Section:
+    """Return which inputs the policies of a group of runs read, by the names of the runs, and how often each is chosen.
+
+    Nothing is said about policies for screens: `nesht inspect --figure` draws what they look at.
+    """
+    policies = {run: policy for run, policy in policies.items() if not isinstance(policy.network, ConvNet)}
     lead, parts = "", list[str | Figure]()
     if found := stability(list(policies.values())):
         lead, counted = _choices(found)
         parts.append(counted)
-    for name, policy in policies.items():
-        rows = _rows(name, policy, losses.get(name))
-        parts.append(rows if len(policies) == 1 else f"<details><summary>{escape(name)}</summary>{rows}</details>")
-    return Section("Which inputs are used", lead, parts)
+    for run, policy in policies.items():
+        rows = _rows(run, policy, losses.get(run))
+        parts.append(rows if len(policies) == 1 else f"<details><summary>{escape(run)}</summary>{rows}</details>")
+    return Section(f"Which inputs {name} uses", lead, parts)
 
 
 def _choices(found: Stability) -> tuple[str, str]:

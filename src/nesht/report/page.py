@@ -71,10 +71,10 @@ def write_report(
     write_file(out, page.encode())
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
-        for folder, section, _ in parts:
+        for name, section, _ in named:
             for figure in (part for part in section.parts if isinstance(part, Figure)):
-                write_file(figures / f"{folder.name}-{figure.name}.svg", figure.svg.encode())
-                write_file(figures / f"{folder.name}-{figure.name}.png", figure.png)
+                write_file(figures / f"{name}-{figure.name}.svg", figure.svg.encode())
+                write_file(figures / f"{name}-{figure.name}.png", figure.png)
     return [section for _, section, _ in named]
 
 

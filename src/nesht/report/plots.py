@@ -81,9 +81,11 @@ def over_steps(evaluations: Sequence[Row], name: str) -> tuple[np.ndarray, np.nd
     return steps, *mean_curves(np.array([np.interp(steps, *np.array(sorted(run)).T) for run in runs.values()]))
 
 
-def band(axes: Any, method: str, x: np.ndarray, middle: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-    """Draw a curve with its interval."""
-    colour = COLOURS.get(method)
+def band(
+    axes: Any, method: str, x: np.ndarray, middle: np.ndarray, low: np.ndarray, high: np.ndarray, *, colour: str = "C0"
+) -> None:
+    """Draw a curve with its interval, in the colour of the method if it has one."""
+    colour = COLOURS.get(method, colour)
     axes.plot(x, middle, color=colour, label=method, lw=1.4)
     axes.fill_between(x, low, high, color=colour, alpha=0.18, lw=0)
 
@@ -100,10 +102,10 @@ def curves(evaluations: Sequence[Row], measure: str, name: str, caption: str) ->
         for i, env in enumerate(envs):
             for j, noise in enumerate(noises):
                 axes = panels[i, j]
-                for method in methods:
+                for number, method in enumerate(methods):
                     x, *rest = over_steps(groups.get((env, noise, method), []), measure)
                     if len(x):
-                        band(axes, method, x / 1e6, *rest)
+                        band(axes, method, x / 1e6, *rest, colour=f"C{number}")
                 axes.set_title(f"{env}, x{noise} noise", loc="left")
                 if i == len(envs) - 1:
                     axes.set_xlabel("million environment steps")

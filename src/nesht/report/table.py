@@ -24,11 +24,13 @@ def print_features(
     table.add_column("input")
     if report.n_distractors:
         table.add_column("is")
-    for name in ("share", "dropped", "shuffled") if importance else ("weight", "effect", "share"):
+    counted = ("connections",) if report.sparse_within and not importance else ()
+    for name in ("share", "dropped", "shuffled") if importance else (*counted, "weight", "effect", "share"):
         table.add_column(name, justify="right", no_wrap=True)
     if not importance:
         table.add_column("")
-    for feature in report.used:
+    shown = report.used[: 2 * MOST]
+    for feature in shown:
         kind = [] if feature.real is None else [_kind(feature.real)]
         if importance:
             loss = importance.losses[feature.index]
@@ -36,8 +38,11 @@ def print_features(
         else:
             bar = "█" * round(BAR * feature.share / max(f.share for f in report.used)) if feature.share else ""
             cells = [f"{feature.weight:.4f}", f"{feature.effect:.4f}", f"{feature.share:.1%}", bar]
+            cells = [str(feature.connections), *cells] if counted else cells
         table.add_row(escape(feature.name), *kind, *cells)
     console.print(table)
+    if rest := len(report.used) - len(shown):
+        console.print(f"and {rest} more inputs, weaker (--json lists all)", highlight=False)
     console.print(f"\n{len(report.used)} of {report.n_features} inputs used.", highlight=False)
     if importance:
         console.print(explanation(importance), highlight=False)
@@ -46,6 +51,12 @@ def print_features(
         leak = "" if report.noise_leak is None else f", noise leak {report.noise_leak:.1%}"
         console.print(
             f"precision {precision} (inputs used that are real), recall {report.recall:.0%} (real inputs used){leak}",
+            highlight=False,
+        )
+    if report.sparse_within and report.real_connections is not None:
+        chance = report.n_real / report.n_features
+        console.print(
+            f"{report.real_connections:.0%} of the connections read real inputs (by chance {chance:.0%})",
             highlight=False,
         )
     if report.unplug:

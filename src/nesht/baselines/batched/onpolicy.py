@@ -14,6 +14,7 @@ from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.training import make_env, scaler
 from nesht.baselines.batched.trpo import TRPO
+from nesht.policies.moments import Moments
 from nesht.tasks.task import Task
 
 LEARNERS: dict[str, type[ActorCritic]] = {"trpo": TRPO, "a2c": A2C}
@@ -107,6 +108,12 @@ class OnPolicyTraining:
             advantage = advantages(reward, value, kept["ended"], future, self._gamma, self._trace)
         lived = Lived(kept["seen"], kept["action"], kept["density"], advantage, advantage + value)
         self.learner.improve(lived, self.draws)
+
+    def seen(self, run: int) -> Moments:
+        """Return the moments of all observations of a run."""
+        scale = self.learner.running.seen
+        count, mean, var = (each.cpu().numpy() for each in (scale.count[0], scale.mean[run], scale.var[run]))
+        return Moments(count, mean, var * count)
 
     def close(self) -> None:
         """Free the environments."""

@@ -10,14 +10,15 @@ import torch
 
 from nesht.baselines.batched import OFF_POLICY, why_not
 from nesht.baselines.batched.evaluation import Evaluation
-from nesht.baselines.batched.exchange import is_finite, pack_policy
+from nesht.baselines.batched.exchange import is_finite, pack_policy, views
 from nesht.baselines.batched.onpolicy import OnPolicyTraining
 from nesht.baselines.batched.place import Place, can_halve
 from nesht.baselines.batched.training import Training
-from nesht.baselines.run import MODEL, NORMALISER, BaselineConfig, Diary, Report
+from nesht.baselines.policy import write_policy
+from nesht.baselines.run import MODEL, BaselineConfig, Diary, Report
 from nesht.engines.fused.device import check_device
 from nesht.errors import UserError
-from nesht.storage import pack_arrays, write_file
+from nesht.storage import write_file
 from nesht.tasks.task import make_task
 
 CHUNK = 20
@@ -101,14 +102,12 @@ class RunSet:
             yield from self._evaluate(evaluation, diaries, steps)
         diverged = training.diverged.tolist()
         broken = [run for run in range(len(seeds)) if not is_finite(training.learner, run)]
-        for run, out in enumerate(self._outs):
+        for run, (config, out) in enumerate(zip(self._configs, self._outs, strict=True)):
             if run in broken:
                 continue
             write_file(out / MODEL, pack_policy(training.learner, run))
-            if isinstance(training, OnPolicyTraining):
-                seen = training.learner.running.seen
-                scale = {"mean": seen.mean[run].cpu().numpy(), "var": seen.var[run].cpu().numpy()}
-                write_file(out / NORMALISER, pack_arrays("normaliser", scale, {}))
+            numbers = {name: view.cpu().numpy() for name, view in views(training.learner, run)}
+            write_policy(config, numbers, training.seen(run), out)
         training.close()
         evaluation.close()
         for run, (diary, each) in enumerate(zip(diaries, diverged, strict=True)):

@@ -14,7 +14,9 @@ from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.replay import Replay
 from nesht.baselines.batched.sac import SAC
 from nesht.baselines.batched.td3 import DDPG, TD3
+from nesht.baselines.policy import moments_of
 from nesht.engines.fused.vector import FusedVectorEnv
+from nesht.policies.moments import Moments
 from nesht.tasks.imperfect import RewardMask
 from nesht.tasks.task import Task
 
@@ -119,6 +121,11 @@ class Training:
             noise = self.draws.normal(Purpose.ACTION_NOISE, count)
             action = action.add(noise, alpha=self._settings["action_noise"]).clamp_(-1, 1)
         return action
+
+    def seen(self, run: int) -> Moments:
+        """Return the moments of the observations that a run remembers."""
+        memory, eyes = self.replay.numbers[run, : self.steps, : self.eyes.real], self.eyes
+        return moments_of(memory.cpu().numpy()).with_standard_normals(eyes.all - eyes.real)
 
     def close(self) -> None:
         """Free the environments."""
