@@ -38,6 +38,7 @@ SMALLER = {
     "export": "",
     "watch": "--steps 4",
     "bench": "--rounds 1 --threads 1",
+    "baseline": "--steps 60 --eval-every 30 --eval-episodes 1 --processes 1 --max-episode-steps 20 --overwrite",
     "experiment": "--steps 100 --seeds 0 --noise 5 --method ours --threads 1",
     "report": "--importance 0",
     "theory": "",
@@ -47,7 +48,7 @@ SMALLER = {
 PARSED = (
     (r"--device cuda", "needs a GPU"),
     (r"--engine ray|--address", "tests/engines/ray trains on real clusters"),
-    (r"^nesht baseline", "tests/baselines trains them"),
+    (r"^nesht baseline .*(--engine fused|ALE/)", "tests/baselines/batched and tests/engines/atari train them"),
     (r"^nesht experiment atari", "games of many minutes; tests/engines/atari plays some"),
     (r"^nesht report results/atari", "the results of the line before"),
     (r"^nesht report .*--figures", "the line before it draws the same page"),
@@ -74,8 +75,10 @@ def smaller(words: list[str]) -> list[str]:
     """Return a call of nesht with smaller numbers."""
     command, added = words[0], shlex.split(SMALLER[words[0]])
     given = " ".join(words)
-    if command == "train" and "--seeds" in words:
+    if command in ("train", "baseline") and "--seeds" in words:
         added += ["--seeds", "0-1"]
+    if command == "baseline" and words[1] in ("td3", "anf-sac"):
+        added += ["--settings", "buffer_size=100"]
     if (
         command in ("train", "tune", "experiment")
         and "--engine" not in words
