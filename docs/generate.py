@@ -19,11 +19,12 @@ from typing import Any
 
 from nesht import cli
 from nesht.config import Config
-from nesht.experiments.paper import best
+from nesht.experiments.methods import REINFORCEMENT
+from nesht.experiments.paper import best, published
 from nesht.experiments.runner import KEYS, MEASURES
 from nesht.experiments.statistics import Estimate, mean, probability_of_improvement
 from nesht.presets import PAPER, TUNED, TUNED_FOR
-from nesht.report.claims import ahead, thresholding_helps
+from nesht.report.claims import ahead, task_scores, thresholding_helps
 from nesht.report.sections import ORDER
 
 DOCS = Path(__file__).parent
@@ -149,6 +150,27 @@ def table1() -> str:
 
 def _estimate(found: Estimate, first: bool) -> str:
     return f"{'**' * first}{found.value:.0f}{'**' * first} ({found.low:.0f} to {found.high:.0f})"
+
+
+def learners() -> str:
+    """Return the scores of the reinforcement learners beside the paper's, and how many runs there are."""
+    rows = list(csv.DictReader((RESULTS / "table1-tuned" / "runs.csv").read_text().splitlines()))
+    scores = {method: task_scores(rows, method) for method in REINFORCEMENT}
+    table, tasks = [], sorted(task_scores(rows, "ours"))
+    for env, noise in tasks:
+        cells = []
+        for method, found in scores.items():
+            theirs = published(env, noise, method)
+            here = [_estimate(mean(found[env, noise]), False)] if (env, noise) in found else []
+            cells.append("<br>".join([*here, *([f"paper {theirs:g}"] if theirs is not None else [])]))
+        table.append((f"{env.partition('-')[0]} x{noise:g}", *cells))
+    counts = []
+    for method, found in scores.items():
+        seeds = sorted({len(each) for each in found.values()})
+        several = " to ".join(str(count) for count in dict.fromkeys((seeds[0], seeds[-1]))) if seeds else ""
+        where = f"in {len(found)} of {len(tasks)} cells with {several} seeds" if found else "not run yet"
+        counts.append(f"{method} {where}")
+    return f"{_table(('', *scores), table)}\nHow much has run: {'; '.join(counts)}.\n"
 
 
 def claims() -> str:
@@ -281,6 +303,7 @@ def measurements() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "table1": table1,
     "claims": claims,
+    "learners": learners,
     "experiments": experiments,
     "learns": learns,
     "rivals-learn": rivals_learn,
