@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Space
 
 from nesht.config import plain_task
 from nesht.policies.limits import Limits
 from nesht.policies.moments import Moments
 from nesht.policies.network import Network
 from nesht.policies.saved import FILE, Policy
-from nesht.tasks.task import Task, make_task
+from nesht.tasks.task import make_task
 
 if TYPE_CHECKING:
     from nesht.baselines.run import BaselineConfig
@@ -36,18 +36,21 @@ ROWS = 65_536
 """Observations that are counted at a time."""
 
 
-def write_policy(config: BaselineConfig, numbers: Mapping[str, np.ndarray], seen: Moments, out: Path) -> None:
+def write_policy(
+    config: BaselineConfig, actions: Space[Any], numbers: Mapping[str, np.ndarray], seen: Moments, out: Path
+) -> None:
     """Write the policy of a trained run into its folder.
 
     Args:
         config: of the run.
+        actions: those of its environment.
         numbers: of its networks, under the names of stable-baselines3.
         seen: the moments of the observations in training.
         out: its folder.
     """
     task, layers = make_task(config.task), list(_layers(config.algorithm, numbers))
     rectified, hidden = LAYERS[config.algorithm] in RECTIFIED, tuple(len(bias) for _, bias in layers[:-1])
-    limits = None if task.discrete else _limits(task, rectified)
+    limits = _limits(actions, rectified) if isinstance(actions, Box) else None
     network = Network(len(task.feature_names), task.outputs, hidden, True, task.discrete, rectified, limits)
     parameters = np.concatenate([part.ravel() for layer in layers for part in layer]).astype(np.float64)
     about = {**plain_task(config.task), "n_real": task.n_real}
@@ -62,14 +65,9 @@ def _layers(algorithm: str, numbers: Mapping[str, np.ndarray]) -> Iterator[tuple
             yield numbers[f"{name}.weight"], numbers[f"{name}.bias"]
 
 
-def _limits(task: Task, bend: bool) -> Limits:
-    env = task.make_base()
-    try:
-        space, most = env.action_space, np.finfo(np.float32).max
-        assert isinstance(space, Box)
-        low, high = (tuple(np.clip(side, -most, most).astype(float).tolist()) for side in (space.low, space.high))
-    finally:
-        env.close()
+def _limits(actions: Box, bend: bool) -> Limits:
+    most = np.finfo(np.float32).max
+    low, high = (tuple(np.clip(side, -most, most).astype(float).tolist()) for side in (actions.low, actions.high))
     return Limits(low, high, bend)
 
 

@@ -124,7 +124,7 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     model.save(out / MODEL)
     if task.game is None:
         numbers = {name: each.cpu().numpy() for name, each in model.policy.state_dict().items()}
-        write_policy(config, numbers, _seen(model), out)
+        write_policy(config, env.action_space, numbers, _seen(model), out)
     env.close()
     watch.close()
     return diary.finish(int(model.num_timesteps), int(model._n_updates))
