@@ -18,9 +18,10 @@ REAL, NOISE, LINE = "#1b7f79", "#d1495b", "#1b3a57"
 
 
 def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return (steps, score) of every evaluation of a run."""
-    with open(folder / "evaluations.csv", newline="") as file:
-        rows = [(float(row["steps"]), float(row["score"])) for row in csv.DictReader(file)]
+    """Return (steps, score) of every evaluation of a run, of an evolution strategy or another learner."""
+    file = folder / "evaluations.csv"
+    lines = file.read_text().splitlines() if file.exists() else []
+    rows = [(float(row["steps"]), float(row["score"])) for row in csv.DictReader(lines)]
     steps, score = zip(*rows, strict=True) if rows else ((), ())
     return np.array(steps), np.array(score)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -10,8 +9,11 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+import numpy as np
+
 from nesht.config import RECENT
 from nesht.experiments.statistics import mean, probability_of_improvement
+from nesht.report.figure import read_scores
 from nesht.report.plots import Figure, curves
 from nesht.report.sections import Section, interval, table
 from nesht.training.folder import CONFIG, SUMMARY
@@ -23,8 +25,10 @@ class Run:
 
     env: str
     noise: str
-    curve: list[tuple[int, float]]
-    """(steps, score) of its evaluations."""
+    steps: np.ndarray
+    """Of its evaluations."""
+    scores: np.ndarray
+    """Of its evaluations."""
     score: float
     finished: bool
 
@@ -42,7 +46,7 @@ def scores(groups: Mapping[str, Sequence[Path]]) -> Section:
     for name, task in cells:
         here, ours = ([run for run in found[each] if run.task == task] for each in (name, first))
         numbers, rivals = ([run.score for run in each] for each in (here, ours))
-        score, steps = mean(numbers), sorted(run.curve[-1][0] for run in here)
+        score, steps = mean(numbers), sorted(int(run.steps[-1]) for run in here)
         begun = sum(not run.finished for run in here)
         count = f"{len(here)}, {begun} of them not finished" if begun else str(len(here))
         taken = " to ".join(f"{step:,}" for step in dict.fromkeys((steps[0], steps[-1])))
@@ -59,15 +63,13 @@ def scores(groups: Mapping[str, Sequence[Path]]) -> Section:
 
 def read_run(folder: Path) -> Run | None:
     """Read a run folder; None if nothing was evaluated yet."""
-    task, file = tomllib.loads((folder / CONFIG).read_text())["task"], folder / "evaluations.csv"
-    rows = list(csv.DictReader(file.read_text().splitlines())) if file.exists() else []
-    curve = [(int(row["steps"]), float(row["score"])) for row in rows if row["score"]]
-    if not curve:
+    task = tomllib.loads((folder / CONFIG).read_text())["task"]
+    steps, evaluated = read_scores(folder)
+    if not len(steps):
         return None
-    last = [score for _, score in curve[-RECENT:]]
     finished = (folder / SUMMARY).exists()
-    score = json.loads((folder / SUMMARY).read_text())["score"] if finished else sum(last) / len(last)
-    return Run(task["env"], f"{task.get('noise_ratio', 0):g}", curve, score, finished)
+    score = json.loads((folder / SUMMARY).read_text())["score"] if finished else float(evaluated[-RECENT:].mean())
+    return Run(task["env"], f"{task.get('noise_ratio', 0):g}", steps, evaluated, score, finished)
 
 
 def _drawn(found: Mapping[str, Sequence[Run]]) -> list[Figure]:
@@ -75,7 +77,7 @@ def _drawn(found: Mapping[str, Sequence[Run]]) -> list[Figure]:
         {"env": run.env, "noise": run.noise, "method": name, "seed": number, "steps": steps, "score": score}
         for name, each in found.items()
         for number, run in enumerate(each)
-        for steps, score in run.curve
+        for steps, score in zip(run.steps, run.scores, strict=True)
     ]
     words = "Score over training; bands are 95 % intervals over runs."
     return [curves(evaluations, "score", "curves", words)] if evaluations else []
