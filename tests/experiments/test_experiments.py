@@ -109,6 +109,7 @@ def test_reinforcement_learners_leave_the_same_rows(tmp_path: Path) -> None:
     results = run_experiment(cells, [0, 1], tmp_path / "out", tmp_path / "work", "a", progress=False)
     assert [row["method"] for row in results.runs] == ["TD3", "TD3", "NES", "NES"]
     assert {row["steps"] for row in results.runs[:2]} == {90}
+    assert all(0 < row["noise_leak"] < 1 and "used" not in row for row in results.runs[:2])
     assert results.about[0]["engine"] == ["batch on cpu", "stable-baselines3 on cpu"]
     assert not Results.read(tmp_path / "out").missing(cells, [0, 1])
     (tmp_path / "out" / "runs.csv").unlink()  # lost before it was written, in folders that do not name their trainer

@@ -136,6 +136,21 @@ def test_learners_that_ran_on_some_tasks_are_counted_on_these(tmp_path: Path) ->
     assert "<th>TD3</th>" not in together
 
 
+def test_the_noise_in_a_learner_is_told_and_no_inputs_that_it_kept(tmp_path: Path) -> None:
+    results = Results.read(made_up(tmp_path, "table1"))
+    for row in results.runs:
+        row["noise_leak"] = (
+            0.87 if row["method"] == "TD3" else "" if row["method"] in REINFORCEMENT else row["noise_leak"]
+        )
+        row["recovery"] = "" if row["method"] in REINFORCEMENT else row["recovery"]
+    results.write()
+    write_report([results.folder], tmp_path / "report.html")
+    kept = (tmp_path / "report.html").read_text().partition("Which inputs are kept")[2].partition("</table>")[0]
+    assert "<th>TD3</th>" in kept
+    assert "<th>DDPG</th>" not in kept
+    assert "<td>leak 87%</td>" in kept
+
+
 def test_nothing_is_said_about_methods_that_did_not_run(tmp_path: Path) -> None:
     results = Results.read(made_up(tmp_path, "table1"))
     results.runs = [row for row in results.runs if row["method"] in ("TD3", "ours")]

@@ -31,6 +31,7 @@ from nesht.baselines.many import train_baselines
 from nesht.baselines.run import BaselineConfig
 from nesht.config import Config
 from nesht.experiments.design import Cell
+from nesht.policies.saved import FILE as POLICY
 from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
 from nesht.storage import write_file
@@ -208,13 +209,16 @@ def _engine(cell: Cell, place: Path) -> str:
 
 
 def _measures(cell: Cell, place: Path) -> Row:
-    """Return what a finished run came to; which inputs were kept is a question about evolution strategies."""
+    """Return what a finished run came to; which inputs were kept is no question about a learner that keeps all."""
     summary = json.loads((place / SUMMARY).read_text())
     found = {name: _short(summary[name]) for name in ("seed", "score", "steps", "generations", "seconds", "diverged")}
-    if isinstance(cell.config, BaselineConfig):
+    if not (place / POLICY).exists():
         return found
     policy = load_policy(place)
     report = feature_report(policy)
+    leak = _short(report.noise_leak) if report.noise_leak is not None else ""
+    if isinstance(cell.config, BaselineConfig):
+        return {**found, "noise_leak": leak}
     used, real = len(report.used), sum(feature.index < policy.n_real for feature in report.used)
     most = min(used, policy.n_real)
     return {
@@ -222,7 +226,7 @@ def _measures(cell: Cell, place: Path) -> Row:
         "used": used,
         "real_used": real,
         "recovery": _short(real / most) if most else "",
-        "noise_leak": _short(report.noise_leak) if report.noise_leak is not None else "",
+        "noise_leak": leak,
     }
 
 

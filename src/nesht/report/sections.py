@@ -56,6 +56,7 @@ def table1(results: Results) -> Section:
     whole = [method for method in ALL if task_scores(runs, method).keys() >= task_scores(runs, "ours").keys()]
     rivals = [method for method in ALL if method != "ours" and task_scores(runs, method)]
     shown = [method for method in ALL if method in COLUMNS or task_scores(runs, method)]
+    known = [method for method in ALL if method in METHODS or values(select(runs, method=method), "noise_leak")]
     usual = mode(len(scores) for method in ALL for scores in task_scores(runs, method).values())
     for env, noise in tasks(runs):
         here = {method: values(select(runs, env=env, noise=noise, method=method), "score") for method in ALL}
@@ -63,7 +64,7 @@ def table1(results: Results) -> Section:
         if here["ours"]:
             wins = [probability_of_improvement(here["ours"], here[m]) if here[m] else None for m in rivals]
             chances.append([_task(env, noise), *(interval(w, 2) if w else "" for w in wins)])
-        kept.append([_task(env, noise), *(_selection(select(runs, env=env, noise=noise, method=m)) for m in METHODS)])
+        kept.append([_task(env, noise), *(_selection(select(runs, env=env, noise=noise, method=m)) for m in known)])
     parts: list[str | Figure] = [
         table(["task", *shown], rows),
         f"<p>Mean of the last 10 evaluations over {usual} seeds where no other number is given, with a 95 % bootstrap "
@@ -76,8 +77,8 @@ def table1(results: Results) -> Section:
         "<h3>How often does a run of ours beat one of theirs?</h3>",
         table(["task", *rivals], chances),
         "<h3>Which inputs are kept</h3><p>Recovery: kept real inputs, out of as many as could be kept. Leak: share of "
-        "the action's variance that comes from noise.</p>",
-        table(["task", *METHODS], kept),
+        "the variance in the first layer that comes from noise (in a linear policy, in the action).</p>",
+        table(["task", *known], kept),
         curves(results.evaluations, "score", "curves", "Score over training; bands are 95 % intervals over seeds."),
         curves(
             with_recovery(results.evaluations),
@@ -113,10 +114,8 @@ def _published(number: float | None) -> str:
 
 def _selection(rows: Sequence[Row]) -> str:
     recovery, leak = values(rows, "recovery"), values(rows, "noise_leak")
-    if not recovery:
-        return ""
-    text = f"recovery {sum(recovery) / len(recovery):.2f}"
-    return text + (f"<br>leak {sum(leak) / len(leak):.0%}" if leak else "")
+    parts = [f"recovery {sum(recovery) / len(recovery):.2f}"] if recovery else []
+    return "<br>".join([*parts, *([f"leak {sum(leak) / len(leak):.0%}"] if leak else [])])
 
 
 def heatmap(results: Results) -> Section:
