@@ -24,7 +24,7 @@ from nesht.experiments.paper import best, published
 from nesht.experiments.runner import KEYS, MEASURES
 from nesht.experiments.statistics import Estimate, mean, probability_of_improvement
 from nesht.presets import PAPER, TUNED, TUNED_FOR
-from nesht.report.claims import ahead, task_scores, thresholding_helps
+from nesht.report.claims import ahead, noise_read, task_scores, thresholding_helps
 from nesht.report.sections import ORDER
 
 DOCS = Path(__file__).parent
@@ -170,7 +170,7 @@ def learners() -> str:
         several = " to ".join(str(count) for count in dict.fromkeys((seeds[0], seeds[-1]))) if seeds else ""
         where = f"in {len(found)} of {len(tasks)} cells with {several} seeds" if found else "not run yet"
         counts.append(f"{method} {where}")
-    return f"{_table(('', *scores), table)}\nHow much has run: {'; '.join(counts)}.\n"
+    return f"{_table(('', *scores), table)}\nHow much has run: {'; '.join(counts)}. {noise_read(rows)}\n"
 
 
 def claims() -> str:

@@ -25,6 +25,7 @@ WHY_LEARNERS = (
     "The reinforcement learners have the settings of rl-baselines3-zoo, ANF-SAC those of its authors; the paper does "
     "not say which it used, and our noise enters as observations, for ANF-SAC too, not inside its networks. On "
     "HalfCheetah the paper's ANF-SAC failed after an impressive performance; ours moves only if it sees every reward. "
+    "Actions that noise moves to their limits cost HalfCheetah more than it earns: so scores are below zero. "
     "TRPO's observations and rewards are scaled; one run without that was still far above the paper's."
 )
 """Why the reinforcement learners' do."""
@@ -96,6 +97,21 @@ def thresholding_helps(runs: Sequence[Row]) -> str:
     return "The paper reports its rule, NESHT, above every rival ES in all rows. Here NESHT is ahead " + (
         " and ".join(sentences) + "."
     )
+
+
+def noise_read(runs: Sequence[Row]) -> str:
+    """Return how much of what learners read is noise, beside ours and the share of inputs that are, as a sentence."""
+    ratios = sorted({float(row["noise"]) for row in runs})
+    found: dict[str, str] = {}
+    for method in (*REINFORCEMENT, "ours"):
+        leaks = {ratio: values(select(runs, method=method, noise=f"{ratio:g}"), "noise_leak") for ratio in ratios}
+        parts = [f"{sum(leak) / len(leak):.0%} at x{ratio:g}" for ratio, leak in leaks.items() if leak]
+        if parts:
+            found[method] = f"{method} {', '.join(parts)}"
+    if not found.keys() & REINFORCEMENT.keys():
+        return ""
+    inputs = ", ".join(f"{ratio / (1 + ratio):.0%} at x{ratio:g}" for ratio in ratios)
+    return f"Noise is so much of what moves the first layer: {'; '.join(found.values())}. Of the inputs it is {inputs}."
 
 
 def against_the_paper(runs: Sequence[Row]) -> str:

@@ -12,7 +12,7 @@ from nesht.experiments.methods import METHODS, REINFORCEMENT
 from nesht.experiments.paper import ARS, COLUMNS, published
 from nesht.experiments.runner import Results
 from nesht.experiments.statistics import Estimate, interquartile_mean, mean, probability_of_improvement
-from nesht.report.claims import across_tasks, against_the_paper, ahead, task_scores, thresholding_helps
+from nesht.report.claims import across_tasks, against_the_paper, ahead, noise_read, task_scores, thresholding_helps
 from nesht.report.plots import Figure, curves, heatmaps, lines, select, values, with_recovery
 
 Row = dict[str, Any]
@@ -79,6 +79,7 @@ def table1(results: Results) -> Section:
         "<h3>Which inputs are kept</h3><p>Recovery: kept real inputs, out of as many as could be kept. Leak: share of "
         "the variance in the first layer that comes from noise (in a linear policy, in the action).</p>",
         table(["task", *known], kept),
+        f"<p>{noise_read(runs)}</p>",
         curves(results.evaluations, "score", "curves", "Score over training; bands are 95 % intervals over seeds."),
         curves(
             with_recovery(results.evaluations),
