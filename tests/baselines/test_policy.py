@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -142,10 +143,33 @@ def test_resuming_says_that_it_begins_again(folder: Path, capfd: pytest.CaptureF
     assert "nesht baseline anf-sac" in capfd.readouterr().err
 
 
-def test_an_environment_needs_no_gymnasium_id(tmp_path: Path) -> None:
+def test_runs_without_a_policy_are_named_and_the_others_scored(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(folder, tmp_path / "fleet")
+    for seed, file in ((0, "policy.safetensors"), (2, "policy.safetensors"), (2, "summary.json")):
+        if seed == 2 and not (tmp_path / "fleet/seed-2").exists():
+            shutil.copytree(folder / "seed-0", tmp_path / "fleet/seed-2")
+        (tmp_path / "fleet" / f"seed-{seed}" / file).unlink()
+    main(["eval", str(tmp_path / "fleet"), "--episodes", "1"])
+    out, err = capfd.readouterr()
+    assert "seed-1: score" in out
+    assert "seed-0 has no policy for nesht: it was trained on a game or by an older version" in err
+    assert "seed-2 has no policy yet: it is not finished" in err
+    with pytest.raises(SystemExit):
+        main(["eval", str(tmp_path / "fleet" / "seed-2")])
+    assert "not finished" in capfd.readouterr().err
+
+
+def test_nothing_is_lost_if_no_more_environments_can_be_made_after_training(tmp_path: Path) -> None:
+    training = []
+
     def make() -> gymnasium.Env[Any, Any]:
+        assert not training
         return gymnasium.make("Pendulum-v1", max_episode_steps=20)
 
     config = config_of("td3", TaskOptions(make, noise_ratio=1))
-    train_baseline(config, tmp_path)
+    train_baseline(config, tmp_path, lambda steps, _: training.append(steps))
+    assert len(training) == 3
     assert nesht.load_policy(tmp_path).network.limits is not None
+    assert (tmp_path / "summary.json").exists()

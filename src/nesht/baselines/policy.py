@@ -14,7 +14,7 @@ from nesht.policies.limits import Limits
 from nesht.policies.moments import Moments
 from nesht.policies.network import Network
 from nesht.policies.saved import FILE, Policy
-from nesht.tasks.task import make_task
+from nesht.tasks.task import Task
 
 if TYPE_CHECKING:
     from nesht.baselines.run import BaselineConfig
@@ -37,18 +37,24 @@ ROWS = 65_536
 
 
 def write_policy(
-    config: BaselineConfig, actions: Space[Any], numbers: Mapping[str, np.ndarray], seen: Moments, out: Path
+    config: BaselineConfig,
+    task: Task,
+    actions: Space[Any],
+    numbers: Mapping[str, np.ndarray],
+    seen: Moments,
+    out: Path,
 ) -> None:
-    """Write the policy of a trained run into its folder.
+    """Write the policy of a trained run into its folder; no environment is made for that, so that none can fail.
 
     Args:
         config: of the run.
+        task: what it learnt, known from training.
         actions: those of its environment.
         numbers: of its networks, under the names of stable-baselines3.
         seen: the moments of the observations in training.
         out: its folder.
     """
-    task, layers = make_task(config.task), list(_layers(config.algorithm, numbers))
+    layers = list(_layers(config.algorithm, numbers))
     rectified, hidden = LAYERS[config.algorithm] in RECTIFIED, tuple(len(bias) for _, bias in layers[:-1])
     limits = _limits(actions, rectified) if isinstance(actions, Box) else None
     network = Network(len(task.feature_names), task.outputs, hidden, True, task.discrete, rectified, limits)
@@ -66,8 +72,7 @@ def _layers(algorithm: str, numbers: Mapping[str, np.ndarray]) -> Iterator[tuple
 
 
 def _limits(actions: Box, bend: bool) -> Limits:
-    most = np.finfo(np.float32).max
-    low, high = (tuple(np.clip(side, -most, most).astype(float).tolist()) for side in (actions.low, actions.high))
+    low, high = (tuple(side.astype(float).tolist()) for side in (actions.low, actions.high))
     return Limits(low, high, bend)
 
 

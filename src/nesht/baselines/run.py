@@ -112,6 +112,7 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     config = config.change(engine="gym", device=str(get_device(config.device)))
     torch.set_num_threads(1)
     task = make_task(config.task)
+    _ = task.spaces  # known from here on
     plain = replace(task, mask=RewardMask())  # every reward counts in an evaluation
     diary = Diary(config, out)
     env: Any = DummyVecEnv([lambda: _single(task)] * config.settings.get("n_envs", 1))
@@ -124,7 +125,7 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     model.save(out / MODEL)
     if task.game is None:
         numbers = {name: each.cpu().numpy() for name, each in model.policy.state_dict().items()}
-        write_policy(config, env.action_space, numbers, _seen(model), out)
+        write_policy(config, task, env.action_space, numbers, _seen(model), out)
     env.close()
     watch.close()
     return diary.finish(int(model.num_timesteps), int(model._n_updates))

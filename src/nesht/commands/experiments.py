@@ -133,14 +133,16 @@ class Report:
         from nesht.report.inputs import inputs
         from nesht.report.page import write_report
         from nesht.report.scores import scores
-        from nesht.report.sections import Section
         from nesht.training.folder import find_runs, holds_runs
 
-        groups = {str(path): find_runs(path) for path in self.paths if holds_runs(path)}
-        about: dict[str, Section] = {"scores": scores(groups)} if groups else {}
-        for name, runs in groups.items():
+        given = {path.resolve(): path for path in self.paths if holds_runs(path)}
+        groups = {str(path): find_runs(path) for path in given.values()}
+        about = [("scores", scores(groups))] if groups else []
+        for number, (name, runs) in enumerate(groups.items()):
             policies = {str(run): load_policy(run) for run in runs if (run / FILE).exists()}
-            about[name] = inputs(name, policies, measure_all(policies, self.importance, self.threads))
+            if policies:
+                lost = measure_all(policies, self.importance, self.threads)
+                about.append((f"inputs-{number}", inputs(name, policies, lost)))
         results = [path for path in self.paths if not holds_runs(path)]
         for section in write_report(results, self.out, self.figures, about):
             print(f"{section.title}: {section.lead}" if section.lead else section.title)

@@ -170,7 +170,22 @@ class Bench:
 
 
 def find_policies(path: Path) -> list[Path]:
-    """Return the policy file given, or the run folders that hold one."""
-    from nesht.training.folder import find_runs
+    """Return the policy file given, or the run folders that hold one; says which of them do not."""
+    from nesht.policies.saved import FILE
+    from nesht.training.folder import SUMMARY, find_runs
 
-    return [path] if path.is_file() else find_runs(path)
+    if path.is_file():
+        return [path]
+    runs = find_runs(path)
+    found = [run for run in runs if (run / FILE).exists()]
+    lacking = [f"{run} has no policy {_why(run / SUMMARY)}." for run in runs if run not in found]
+    if not found:
+        raise UserError(lacking[0])
+    print(*lacking, sep="\n", end="\n" * bool(lacking), file=sys.stderr)
+    return found
+
+
+def _why(summary: Path) -> str:
+    if summary.exists():
+        return "for nesht: it was trained on a game or by an older version (--overwrite trains it again)"
+    return "yet: it is not finished"

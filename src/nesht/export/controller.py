@@ -63,7 +63,7 @@ class Controller:
         about: dict[str, Any] = {"env": self.env, "features": self.features, "inputs": inputs}
         if self.screen is not None:
             about["screen"] = list(self.screen)
-        about["between layers"] = "relu" if self.relu else "tanh"
+        about["between_layers"] = "relu" if self.relu else "tanh"
         if self.limits is not None:
             about["limits"] = asdict(self.limits)
         return json.dumps({**about, "outputs": self.outputs, "discrete": self.discrete, "nesht": __version__})

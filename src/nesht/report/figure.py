@@ -21,7 +21,8 @@ def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return (steps, score) of every evaluation of a run, of an evolution strategy or another learner."""
     file = folder / "evaluations.csv"
     lines = file.read_text().splitlines() if file.exists() else []
-    rows = [(float(row["steps"]), float(row["score"])) for row in csv.DictReader(lines)]
+    whole = (row for row in csv.DictReader(lines) if row["steps"] and row["score"])  # the last may be half written
+    rows = [(float(row["steps"]), float(row["score"])) for row in whole]
     steps, score = zip(*rows, strict=True) if rows else ((), ())
     return np.array(steps), np.array(score)
 

@@ -16,19 +16,18 @@ from nesht.report.table import explanation
 
 
 def inputs(name: str, policies: Mapping[str, Policy], losses: Mapping[str, Importance]) -> Section:
-    """Return which inputs the policies of a group of runs read, by the names of the runs, and how often each is chosen.
-
-    Nothing is said about policies for screens: `nesht inspect --figure` draws what they look at.
-    """
-    policies = {run: policy for run, policy in policies.items() if not isinstance(policy.network, ConvNet)}
-    lead, parts = "", list[str | Figure]()
+    """Return which inputs the policies of a group of runs read, by the runs' names, and how often each is chosen."""
+    title, parts = f"Which inputs {name} uses", list[str | Figure]()
+    if any(isinstance(policy.network, ConvNet) for policy in policies.values()):
+        return Section(title, f"It looks at screens; nesht inspect {name} --figure FILE draws where.")
+    lead = ""
     if found := stability(list(policies.values())):
         lead, counted = _choices(found)
         parts.append(counted)
     for run, policy in policies.items():
         rows = _rows(run, policy, losses.get(run))
         parts.append(rows if len(policies) == 1 else f"<details><summary>{escape(run)}</summary>{rows}</details>")
-    return Section(f"Which inputs {name} uses", lead, parts)
+    return Section(title, lead, parts)
 
 
 def _choices(found: Stability) -> tuple[str, str]:

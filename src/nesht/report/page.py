@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -45,11 +45,11 @@ code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1
 
 
 def write_report(
-    folders: Sequence[Path], out: Path, figures: Path | None = None, more: Mapping[str, Section] | None = None
+    folders: Sequence[Path], out: Path, figures: Path | None = None, more: Sequence[tuple[str, Section]] = ()
 ) -> list[Section]:
     """Write the page about results folders, the table first, and its figures into a folder if one is given.
 
-    Further sections, by name, stand behind those of the folders.
+    Further sections, with names, stand behind those of the folders.
     """
     order = [*SECTIONS, THEORY]
     parts = sorted(
@@ -58,7 +58,7 @@ def write_report(
     named: list[tuple[str, Section, Results | None]] = [
         (folder.name, section, results) for folder, section, results in parts
     ]
-    named += [(name, section, None) for name, section in (more or {}).items()]
+    named += [(name, section, None) for name, section in more]
     body = "".join(_html(*part) for part in named)
     links = "".join(f'<a href="#{escape(name)}">{escape(section.title)}</a>' for name, section, _ in named)
     page = (

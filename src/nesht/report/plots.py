@@ -85,8 +85,9 @@ def band(
     axes: Any, method: str, x: np.ndarray, middle: np.ndarray, low: np.ndarray, high: np.ndarray, *, colour: str = "C0"
 ) -> None:
     """Draw a curve with its interval, in the colour of the method if it has one."""
-    colour = COLOURS.get(method, colour)
-    axes.plot(x, middle, color=colour, label=method, lw=1.4)
+    colour, name = COLOURS.get(method, colour), method.replace("$", r"\$")  # which would begin a formula
+    name = f" {name}" if name.startswith("_") else name  # which would hide it
+    axes.plot(x, middle, color=colour, label=name, lw=1.4)
     axes.fill_between(x, low, high, color=colour, alpha=0.18, lw=0)
 
 
@@ -102,6 +103,7 @@ def curves(evaluations: Sequence[Row], measure: str, name: str, caption: str) ->
         for i, env in enumerate(envs):
             for j, noise in enumerate(noises):
                 axes = panels[i, j]
+                axes.set_visible((env, noise) in {label[:2] for label in groups})
                 for number, method in enumerate(methods):
                     x, *rest = over_steps(groups.get((env, noise, method), []), measure)
                     if len(x):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 
 import numpy as np
 
-from nesht.config import RECENT
+from nesht.config import RECENT, TaskOptions
 from nesht.experiments.statistics import mean, probability_of_improvement
 from nesht.report.figure import read_scores
 from nesht.report.plots import Figure, curves
@@ -24,6 +24,7 @@ class Run:
     """What the folder of a run, of an evolution strategy or of another learner, says about how it went."""
 
     env: str
+    """With the options of the task that are not the usual ones."""
     noise: str
     steps: np.ndarray
     """Of its evaluations."""
@@ -38,44 +39,69 @@ class Run:
         return f"{self.env} x{self.noise}"
 
 
+Groups = dict[tuple[str, str], list[Run]]
+"""Runs by the name of their group and their task."""
+
+
 def scores(groups: Mapping[str, Sequence[Path]]) -> Section:
-    """Return how groups of runs scored, by their names; the first is compared with the others on the same task."""
-    found = {name: [run for path in paths if (run := read_run(path))] for name, paths in groups.items()}
-    rows, said, first = [], [], next(iter(found))
-    cells = [(name, task) for name, each in found.items() for task in dict.fromkeys(run.task for run in each)]
-    for name, task in cells:
-        here, ours = ([run for run in found[each] if run.task == task] for each in (name, first))
-        numbers, rivals = ([run.score for run in each] for each in (here, ours))
+    """Return how groups of runs scored, by their names; the first is compared with the others on the same task.
+
+    Runs that are not finished are left out where others are.
+    """
+    found: Groups = {}
+    for name, paths in groups.items():
+        for run in (run for path in paths if (run := read_run(path))):
+            found.setdefault((name, run.task), []).append(run)
+    counted = {key: [run for run in each if run.finished] or each for key, each in found.items()}
+    first, several, rows, said = next(iter(groups)), len({task for _, task in found}) > 1, [], []
+    for (name, task), here in counted.items():
+        numbers, rivals = ([run.score for run in counted.get((each, task), [])] for each in (name, first))
         score, steps = mean(numbers), sorted(int(run.steps[-1]) for run in here)
-        begun = sum(not run.finished for run in here)
-        count = f"{len(here)}, {begun} of them not finished" if begun else str(len(here))
         taken = " to ".join(f"{step:,}" for step in dict.fromkeys((steps[0], steps[-1])))
         compared = rivals and name != first
         chance = interval(probability_of_improvement(rivals, numbers), 2) if compared else ""
+        count = _count(here, len(found[name, task]) - len(here))
         rows.append([escape(name), escape(task), count, taken, interval(score), chance])
-        said.append(f"{name} {score.value:z.0f}")
-    head = ["", "task", "runs", "steps", "score", *([f"how often {escape(first)} scores more"] * (len(found) > 1))]
+        said.append(f"{name} {f'on {task} ' if several else ''}{score.value:z.0f}")
+    head = ["", "task", "runs", "steps", "score", *([f"how often {escape(first)} scores more"] * (len(groups) > 1))]
+    shown = table(head, [row[: len(head)] for row in rows])
     about = f"<p>A score is the mean of a run's last {RECENT} evaluations; means over runs with 95 % intervals.</p>"
     lead = f"{'; '.join(said)}." if said else "No run was evaluated yet."
-    shown = table(head, [row[: len(head)] for row in rows])
-    return Section("Scores", lead, [shown, about, *_drawn(found)])
+    return Section("Scores", lead, [shown, about, *_drawn(counted)])
 
 
 def read_run(folder: Path) -> Run | None:
-    """Read a run folder; None if nothing was evaluated yet."""
-    task = tomllib.loads((folder / CONFIG).read_text())["task"]
+    """Read a run folder; None if nothing was evaluated yet, or the score is no number."""
+    task, usual = tomllib.loads((folder / CONFIG).read_text())["task"], asdict(TaskOptions())
     steps, evaluated = read_scores(folder)
     if not len(steps):
         return None
     finished = (folder / SUMMARY).exists()
     score = json.loads((folder / SUMMARY).read_text())["score"] if finished else float(evaluated[-RECENT:].mean())
-    return Run(task["env"], f"{task.get('noise_ratio', 0):g}", steps, evaluated, score, finished)
+    if score is None or not np.isfinite(score):
+        return None
+    special = {name: value for name, value in task.items() if name not in ("env", "noise_ratio")}
+    more = [f"{name} {value}" for name, value in special.items() if value != _listed(usual.get(name))]
+    env = ", ".join([task["env"], *more])
+    return Run(env, f"{task.get('noise_ratio', 0):g}", steps, evaluated, score, finished)
 
 
-def _drawn(found: Mapping[str, Sequence[Run]]) -> list[Figure]:
+def _listed(value: object) -> object:
+    """Return a value as it comes back from a file."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _count(here: Sequence[Run], left_out: int) -> str:
+    going = sum(not run.finished for run in here)
+    if going:
+        return f"{len(here)}, not finished"
+    return f"{len(here)}, without {left_out} that are not finished" if left_out else str(len(here))
+
+
+def _drawn(found: Groups) -> list[Figure]:
     evaluations = [
         {"env": run.env, "noise": run.noise, "method": name, "seed": number, "steps": steps, "score": score}
-        for name, each in found.items()
+        for (name, _), each in found.items()
         for number, run in enumerate(each)
         for steps, score in zip(run.steps, run.scores, strict=True)
     ]

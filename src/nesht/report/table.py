@@ -29,7 +29,7 @@ def print_features(
         table.add_column(name, justify="right", no_wrap=True)
     if not importance:
         table.add_column("")
-    shown = report.used[: 2 * MOST]
+    shown = report.used if importance else report.used[: 2 * MOST]  # what was measured is told
     for feature in shown:
         kind = [] if feature.real is None else [_kind(feature.real)]
         if importance:

@@ -70,7 +70,7 @@ def is_finite(learner: Learner | ActorCritic, run: int) -> bool:
 
 
 def pack_policy(learner: Learner | ActorCritic, run: int) -> bytes:
-    """Return a file that `set_parameters(file, exact_match=False)` of stable-baselines3 reads, and `nesht inspect`."""
+    """Return a file that `set_parameters(file, exact_match=False)` of stable-baselines3 reads."""
     weights, packed = io.BytesIO(), io.BytesIO()
     alone = {name: view.clone(memory_format=torch.contiguous_format).cpu() for name, view in views(learner, run)}
     torch.save(alone, weights)

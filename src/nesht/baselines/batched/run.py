@@ -107,7 +107,7 @@ class RunSet:
                 continue
             write_file(out / MODEL, pack_policy(training.learner, run))
             numbers = {name: view.cpu().numpy() for name, view in views(training.learner, run)}
-            write_policy(config, training.env.single_action_space, numbers, training.seen(run), out)
+            write_policy(config, task, training.env.single_action_space, numbers, training.seen(run), out)
         training.close()
         evaluation.close()
         for run, (diary, each) in enumerate(zip(diaries, diverged, strict=True)):
