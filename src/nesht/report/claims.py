@@ -25,8 +25,9 @@ WHY_LEARNERS = (
     "The reinforcement learners have the settings of rl-baselines3-zoo, ANF-SAC those of its authors; the paper does "
     "not say which it used, and our noise enters as observations, for ANF-SAC too, not inside its networks. On "
     "HalfCheetah the paper's ANF-SAC failed after an impressive performance; ours moves only if it sees every reward. "
-    "TRPO and A2C read noise as strongly as anything, and half of their actions or more lie at the bounds; on HalfCheetah "
-    "that costs more than they earn. TRPO's observations and rewards are scaled; one run without that was still far above the paper's."
+    "TRPO and A2C read noise as strongly as anything, and half of their actions or more lie at the bounds; on "
+    "HalfCheetah that costs more than they earn. TRPO's observations and rewards are scaled; on Hopper one run without "
+    "that was still far above the paper's."
 )
 """Why the reinforcement learners' do."""
 
