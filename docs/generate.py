@@ -13,11 +13,13 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from nesht import cli
+from nesht.baselines.settings import SETTINGS
 from nesht.config import Config
 from nesht.experiments.methods import REINFORCEMENT
 from nesht.experiments.paper import best, published
@@ -201,6 +203,16 @@ def rivals_learn() -> str:
     return f"`{found['command']}`, {found['env']}\n\n{_table(head, rows)}"
 
 
+def rivals_speed(device: str) -> str:
+    """Return how fast reinforcement learners train on a device."""
+    found = json.loads((RESULTS / f"baselines-speed-{device}.json").read_text())
+    rows = {name: found[name] for name in SETTINGS if name in found}
+    columns = dict.fromkeys(column for row in rows.values() for column in row)
+    table = [(f"`{name}`", *(f"{row[c]:,.0f}" if c in row else "" for c in columns)) for name, row in rows.items()]
+    where = found.get("gpu") or f"a thread of {found['cpu']}"
+    return f"`{found['command']}` on {where}\n\n{_table(('', *columns), table)}"
+
+
 def alike() -> str:
     """Return how runs that were trained together did beside those of stable-baselines3, all seeds of an algorithm."""
     scores: dict[str, dict[str, list[float]]] = {}
@@ -307,6 +319,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "experiments": experiments,
     "learns": learns,
     "rivals-learn": rivals_learn,
+    "rivals-speed-cuda": partial(rivals_speed, "cuda"),
+    "rivals-speed-cpu": partial(rivals_speed, "cpu"),
     "alike": alike,
     "tuning": tuning,
     "fleet": fleet,
