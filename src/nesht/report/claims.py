@@ -26,8 +26,8 @@ WHY_LEARNERS = (
     "not say which it used, and our noise enters as observations, for ANF-SAC too, not inside its networks. On "
     "HalfCheetah the paper's ANF-SAC failed after an impressive performance; ours moves only if it sees every reward. "
     "TRPO and A2C read noise as strongly as anything, and half of their actions or more lie at the bounds; on "
-    "HalfCheetah that costs what they earn, or more. TRPO's observations and rewards are scaled; on Hopper one run without "
-    "that was still far above the paper's."
+    "HalfCheetah that costs what they earn, or more. TRPO's observations and rewards are scaled; on Hopper one run "
+    "without that was still far above the paper's."
 )
 """Why the reinforcement learners' do."""
 
