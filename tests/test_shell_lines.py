@@ -121,7 +121,7 @@ def run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder where a reader may have got to: examples, and a run and a fleet of a Hopper."""
+    """A folder where a reader may have got to: examples, a run and a fleet of a Hopper, and a rival."""
     folder = tmp_path_factory.mktemp("reader")
     shutil.copytree(ROOT / "examples", folder / "examples")
     before = os.getcwd()
@@ -129,6 +129,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hopper = "train --env Hopper-v4 --noise-ratio 2 --engine batch"
     cli.main([*hopper.split(), *shlex.split(SMALLER["train"]), "--out", "runs/hopper"])
     cli.main([*hopper.split(), *shlex.split(SMALLER["train"]), "--out", "runs/hopper-fleet", "--seeds", "0-1"])
+    cli.main(smaller(shlex.split("baseline td3 --env Hopper-v4 --noise-ratio 2 --out runs/td3")))
     os.chdir(before)
     return folder
 
