@@ -24,7 +24,7 @@ from rich.table import Table
 from machine import command, describe
 from nesht.baselines.batched import ALGORITHMS, OFF_POLICY
 from nesht.baselines.batched.onpolicy import OnPolicyTraining
-from nesht.baselines.batched.place import Place, can_halve
+from nesht.baselines.batched.place import Place, products_for
 from nesht.baselines.batched.training import Training
 from nesht.baselines.settings import changed, make_model
 from nesht.engines.fused.device import check_device
@@ -59,7 +59,7 @@ def time_batched(name: str, task: Task, settings: dict[str, Any], place: str, gr
     runs, steps, sets = how["runs"], at_a_time(settings), []
     kind = Training if name in OFF_POLICY else OnPolicyTraining
     for number in range(how["sets"]):
-        where = Place(place, graphs, torch.float16 if can_halve(place) and name in OFF_POLICY else torch.float32)
+        where = Place(place, graphs, products_for(name, settings, task, place))
         with where.work():
             seeds = range(1000 + number * runs, 1000 + (number + 1) * runs)
             sets.append((where, kind(name, settings, task, seeds, where)))

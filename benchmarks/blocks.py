@@ -3,10 +3,10 @@
     python benchmarks/blocks.py --runs 80
     python benchmarks/blocks.py --runs 80 --env Hopper-v4 --noise-ratio 5 --batch 100 --hidden 256 256
 
-Kernels of the critics of a set of runs, in microseconds, each played many times from a graph: what a layer puts out,
-the pull on what went into it, and a step of all layers (without and with a target that follows). Kernels are compiled
-by several processes first. The best of each are what `BLOCKS` and `LEARN` there should say; with as many runs as keep
-the whole card busy, as several sets do together.
+Kernels of the critics of a set of runs, in microseconds, each played many times from a graph: forward through networks
+(with and without what their hidden layers put out), back to those layers or to actions, and a step of all layers
+(without and with a target that follows). Kernels are compiled by several processes first. The best of each are what
+`TALL`, `UNITS` and `LEARN` there should say; with as many runs as keep the whole card busy, as several sets do.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from nesht.engines.fused.device import check_device
 from nesht.tasks.imperfect import Distractors
 from nesht.tasks.task import Task
 
-PRODUCTS = [(128, 64, 4, 3), (128, 128, 4, 3), (128, 128, 8, 3), (128, 256, 8, 2), (128, 256, 8, 3), (256, 128, 8, 2)]
-"""Rows and columns of a block, warps, and stages of the pipeline; others are in `results/blocks-*.txt`."""
+THROUGH = [(128, 64, 3), (128, 64, 2), (128, 32, 3), (128, 32, 2), (64, 64, 2), (64, 32, 3), (64, 32, 2)]
+"""Rows that go through networks, units of the first hidden layer at a time, and stages of their pipeline."""
 STEPS = [(64, 64, 32, 4, 3), (64, 64, 32, 4, 4), (64, 64, 64, 4, 3), (64, 64, 128, 4, 2)]
 """Rows, columns and summed rows of a block, warps, and stages."""
 COMPILERS, TIMES, ROUNDS = 12, 8, 7
@@ -66,15 +66,19 @@ def measurements(given: argparse.Namespace, place: Place) -> Iterator[tuple[str,
     seen = learner.see(torch.randn(given.runs, given.batch, learner.shape.seen, device=place.device))
     critic, improver = learner.critic, learner.critic_improver
     trail = critic.forward(seen)
-    pulls = critic.pulls(trail, torch.full_like(trail[-1], 1e-3))
-    weights, how = critic.weights, place.products
-    for rows, columns, warps, stages in PRODUCTS:
-        blocks = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
-        halves.BLOCKS.update(forward=blocks, back=blocks)
-        for i, size in enumerate(given.hidden):
-            yield f"forward {i + 1}", blocks, lambda i=i, size=size: how.layer(trail[i], weights[i], size, last=False)
-        for i in range(1, len(given.hidden)):
-            yield f"back {i + 1}", blocks, lambda i=i: how.back(pulls[i], weights[i], trail[i])
+    pull, features = torch.full_like(trail[-1], 1e-3), learner.shape.seen
+    pulls, how = critic.pulls(trail, pull), place.products
+    ways: dict[str, Callable[[], Any]] = {
+        "forward": lambda: critic.forward(seen),
+        "answer": lambda: critic.answer(seen),
+        "back": lambda: critic.pulls(trail, pull),
+        "back to actions": lambda: critic.pull_on_inputs(trail, pull, slice(features, features + task.outputs)),
+    }
+    how._shared = sys.maxsize  # what has no room fails, instead of being made smaller
+    for rows, units, stages in THROUGH:
+        halves.TALL, halves.UNITS = rows, ((units, stages),)
+        for name, way in ways.items():
+            yield name, {"rows": rows, "units": units, "stages": stages}, way
     for sizes in STEPS:
         halves.LEARN.update(zip(("BI", "BN", "BK", "num_warps", "num_stages"), sizes, strict=True))
         for name, tau in (("learn", 0.0), ("learn, target follows", learner.tau)):

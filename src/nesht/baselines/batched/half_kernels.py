@@ -21,59 +21,133 @@ def _corner(columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
+def _rectified(total, most):
+    """Return what a hidden layer puts out: no less than 0, no more than can be multiplied."""
+    return tl.minimum(tl.maximum(total, 0.0), most).to(tl.float16)
+
+
+@triton.jit
+def _gated(total, came, most):
+    """Return a pull on what came out of a hidden layer: none where that was nothing."""
+    return tl.where(came > 0, tl.minimum(tl.maximum(total, -most), most), 0.0).to(tl.float16)
+
+
+@triton.jit
 def forward(
-    x, weight, out, x_count, w_count, rows, inputs, columns, x_net, x_row, out_row, most,
-    RECTIFY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    x, w1, w2, w3, h1, h2, out, x_count, w_count, rows, in1, in2, in3, c1, c2, outs, x_net, x_row, row1, row2, most,
+    KEEP: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr,
+    K0: tl.constexpr, K1: tl.constexpr, N0: tl.constexpr, N1: tl.constexpr, FEW: tl.constexpr,
 ):  # fmt: skip
-    """Write what a layer puts out: x weight + bias, then the largest of that and 0."""
-    net = tl.program_id(1)
-    m, n = _corner(out_row, BM, BN)
-    k = tl.arange(0, BK)
-    weight += net % w_count * (inputs + 1) * columns
+    """Write what networks of three layers put out, and if it is kept, what came out of the hidden ones.
+
+    A program takes some rows through the whole network. It makes BC units of the first hidden layer at a time, and adds
+    what they mean to all units of the second, which it holds. Inputs, and those units, are held in two parts, as the
+    sizes of blocks are powers of 2: K0 and K1 inputs, N0 and N1 units; a second part may be empty.
+    """
+    net, m = tl.program_id(1), tl.program_id(0) * BM + tl.arange(0, BM)
     x += net % x_count * x_net
-    there, inside = (m < rows)[:, None], (n < columns)[None, :]
-    total = tl.zeros((BM, BN), tl.float32)
-    for at in range(0, inputs, BK):
-        a = tl.load(x + m[:, None] * x_row + (at + k)[None, :], mask=there, other=0.0)
-        of = (at + k)[:, None] < inputs
-        b = tl.load(weight + (at + k)[:, None] * columns + n[None, :], mask=of & inside, other=0.0)
-        total = tl.dot(a, b, total)
-    total += tl.load(weight + inputs * columns + n, mask=n < columns, other=0.0).to(tl.float32)[None, :]
-    if RECTIFY:
-        total = tl.minimum(tl.maximum(total, 0.0), most)
-    to = out + net * rows * out_row + m[:, None] * out_row + n[None, :]
-    tl.store(to, total.to(out.dtype.element_ty), mask=there & (n < out_row)[None, :])
+    w1 += net % w_count * (in1 + 1) * c1
+    w2 += net % w_count * (in2 + 1) * c2
+    w3 += net % w_count * (in3 + 1) * outs
+    there = (m < rows)[:, None]
+    k0, n0, few = tl.arange(0, K0), tl.arange(0, N0), tl.arange(0, FEW)
+    x0 = tl.load(x + m[:, None] * x_row + k0[None, :], mask=there & (k0 < x_row)[None, :], other=0.0)
+    total0 = tl.zeros((BM, N0), tl.float32)
+    if K1:
+        k1 = K0 + tl.arange(0, K1)
+        x1 = tl.load(x + m[:, None] * x_row + k1[None, :], mask=there & (k1 < x_row)[None, :], other=0.0)
+    if N1:
+        n1 = N0 + tl.arange(0, N1)
+        total1 = tl.zeros((BM, N1), tl.float32)
+    for at in range(0, c1, BC):
+        c = at + tl.arange(0, BC)
+        inside, of = (c < c1)[None, :], (c < in2)[:, None]
+        bias = tl.load(w1 + in1 * c1 + c, mask=c < c1, other=0.0).to(tl.float32)
+        a = tl.load(w1 + k0[:, None] * c1 + c[None, :], mask=(k0 < in1)[:, None] & inside, other=0.0)
+        total = tl.dot(x0, a)
+        if K1:
+            b = tl.load(w1 + k1[:, None] * c1 + c[None, :], mask=(k1 < in1)[:, None] & inside, other=0.0)
+            total = tl.dot(x1, b, total)
+        y = _rectified(total + bias[None, :], most)
+        if KEEP:
+            tl.store(h1 + net * rows * row1 + m[:, None] * row1 + c[None, :], y, mask=there & inside)
+        d = tl.load(w2 + c[:, None] * c2 + n0[None, :], mask=of & (n0 < c2)[None, :], other=0.0)
+        total0 = tl.dot(y, d, total0)
+        if N1:
+            e = tl.load(w2 + c[:, None] * c2 + n1[None, :], mask=of & (n1 < c2)[None, :], other=0.0)
+            total1 = tl.dot(y, e, total1)
+    if KEEP:  # what follows the units
+        c = c1 + tl.arange(0, BC)
+        to = h1 + net * rows * row1 + m[:, None] * row1 + c[None, :]
+        tl.store(to, tl.zeros((BM, BC), tl.float16), mask=there & (c < row1)[None, :])
+    fine = (few < outs)[None, :]
+    said = tl.load(w3 + in3 * outs + few, mask=few < outs, other=0.0).to(tl.float32)[None, :]
+    h2 += net * rows * row2 + m[:, None] * row2
+    z = _rectified(total0 + tl.load(w2 + in2 * c2 + n0, mask=n0 < c2, other=0.0).to(tl.float32)[None, :], most)
+    if KEEP:
+        tl.store(h2 + n0[None, :], z, mask=there & (n0 < row2)[None, :])
+    said += tl.dot(z, tl.load(w3 + n0[:, None] * outs + few[None, :], mask=(n0 < in3)[:, None] & fine, other=0.0))
+    if N1:
+        z = _rectified(total1 + tl.load(w2 + in2 * c2 + n1, mask=n1 < c2, other=0.0).to(tl.float32)[None, :], most)
+        if KEEP:
+            tl.store(h2 + n1[None, :], z, mask=there & (n1 < row2)[None, :])
+        said += tl.dot(z, tl.load(w3 + n1[:, None] * outs + few[None, :], mask=(n1 < in3)[:, None] & fine, other=0.0))
+    tl.store(out + net * rows * outs + m[:, None] * outs + few[None, :], said, mask=there & fine)
 
 
 @triton.jit
 def back(
-    pull, weight, x, out, x_count, rows, first, count, inputs, columns, p_row, x_net, x_row, out_row, scale, most,
-    RAW: tl.constexpr, GATE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    pull, w1, w2, w3, h1, h2, p1, p2, out, rows, in1, in2, in3, c1, c2, outs, row1, row2, first, count, scale, most,
+    KEEP: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, N0: tl.constexpr, N1: tl.constexpr, FEW: tl.constexpr,
 ):  # fmt: skip
-    """Turn a pull on what came out of a layer into one on some that went into it; none where that was nothing."""
-    net = tl.program_id(1)
-    m, n = _corner(out_row, BM, BN)
-    k = tl.arange(0, BK)
-    weight += net * (inputs + 1) * columns
-    pull += net * rows * p_row
-    there, inside = (m < rows)[:, None], (n < count)[:, None]
-    total = tl.zeros((BM, BN), tl.float32)
-    for at in range(0, columns, BK):
-        known = there
-        if RAW:
-            known = there & ((at + k) < columns)[None, :]
-        a = _halved(tl.load(pull + m[:, None] * p_row + (at + k)[None, :], mask=known, other=0.0), scale, most, RAW)
-        of = ((at + k) < columns)[None, :]
-        b = tl.load(weight + (first + n)[:, None] * columns + (at + k)[None, :], mask=inside & of, other=0.0)
-        total = tl.dot(a, tl.trans(b), total)
-    written = there & (n < out_row)[None, :]
-    if GATE:
-        came = tl.load(x + net % x_count * x_net + m[:, None] * x_row + n[None, :], mask=written, other=0.0)
-        total = tl.where(came > 0, tl.minimum(tl.maximum(total, -most), most), 0.0)
-    else:
-        total = total / scale
-    to = out + net * rows * out_row + m[:, None] * out_row + n[None, :]
-    tl.store(to, total.to(out.dtype.element_ty), mask=written)
+    """Turn a pull on what networks put out into those on what came out of their hidden layers, which are kept, ...
+
+    ... or else into that on some of the inputs. See `forward`; pulls within are scaled.
+    """
+    net, m = tl.program_id(1), tl.program_id(0) * BM + tl.arange(0, BM)
+    w1 += net * (in1 + 1) * c1
+    w2 += net * (in2 + 1) * c2
+    w3 += net * (in3 + 1) * outs
+    there = (m < rows)[:, None]
+    n0, few = tl.arange(0, N0), tl.arange(0, FEW)
+    fine = (few < outs)[None, :]
+    given = tl.load(pull + net * rows * outs + m[:, None] * outs + few[None, :], mask=there & fine, other=0.0)
+    given = _halved(given, scale, most, True)
+    at2 = net * rows * row2 + m[:, None] * row2
+    came = tl.load(h2 + at2 + n0[None, :], mask=there & (n0 < row2)[None, :], other=0.0)
+    w = tl.load(w3 + n0[:, None] * outs + few[None, :], mask=(n0 < in3)[:, None] & fine, other=0.0)
+    z0 = _gated(tl.dot(given, tl.trans(w)), came, most)
+    if KEEP:
+        tl.store(p2 + at2 + n0[None, :], z0, mask=there & (n0 < row2)[None, :])
+    if N1:
+        n1 = N0 + tl.arange(0, N1)
+        came = tl.load(h2 + at2 + n1[None, :], mask=there & (n1 < row2)[None, :], other=0.0)
+        w = tl.load(w3 + n1[:, None] * outs + few[None, :], mask=(n1 < in3)[:, None] & fine, other=0.0)
+        z1 = _gated(tl.dot(given, tl.trans(w)), came, most)
+        if KEEP:
+            tl.store(p2 + at2 + n1[None, :], z1, mask=there & (n1 < row2)[None, :])
+    if not KEEP:
+        found = tl.zeros((BM, FEW), tl.float32)
+    for at in range(0, c1, BC):
+        c = at + tl.arange(0, BC)
+        of, inside = (c < in2)[:, None], there & (c < row1)[None, :]
+        at1 = net * rows * row1 + m[:, None] * row1 + c[None, :]
+        gate = tl.load(h1 + at1, mask=inside, other=0.0)
+        d = tl.load(w2 + c[:, None] * c2 + n0[None, :], mask=of & (n0 < c2)[None, :], other=0.0)
+        total = tl.dot(z0, tl.trans(d))
+        if N1:
+            e = tl.load(w2 + c[:, None] * c2 + n1[None, :], mask=of & (n1 < c2)[None, :], other=0.0)
+            total = tl.dot(z1, tl.trans(e), total)
+        y = _gated(total, gate, most)
+        if KEEP:
+            tl.store(p1 + at1, y, mask=inside)
+        else:
+            close = w1 + (first + few)[:, None] * c1 + c[None, :]
+            a = tl.load(close, mask=(few < count)[:, None] & (c < c1)[None, :], other=0.0)
+            found = tl.dot(y, tl.trans(a), found)
+    if not KEEP:
+        to = out + net * rows * count + m[:, None] * count + few[None, :]
+        tl.store(to, found / scale, mask=there & (few < count)[None, :])
 
 
 @triton.jit

@@ -90,21 +90,22 @@ class Networks(Numbers):
 
         Inputs are [some, rows, inputs or more]; if there are fewer than networks or more, either is used repeatedly.
         """
-        trail, last = [x], len(self.weights) - 1
-        for i, weight in enumerate(self.weights):
-            trail.append(self._math.layer(trail[-1], weight[:count], self._sizes[i + 1], last=i == last))
-        return trail
+        return self._math.forward(x, self._first(count))
+
+    def answer(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what all networks put out; see `forward`."""
+        return self._math.answer(x, self.weights)
 
     def pulls(self, trail: Trail, pull: torch.Tensor) -> list[torch.Tensor]:
         """Return how a pull on the outputs that a trail leads to pulls on what came out of every layer."""
-        found = [pull]
-        for weight, x in zip(self.weights[:0:-1], trail[-2:0:-1], strict=True):
-            found.append(self._math.back(found[-1], weight[: len(pull)], x))
-        return found[::-1]
+        return self._math.pulls(trail, pull, self._first(len(pull)))
 
     def pull_on_inputs(self, trail: Trail, pull: torch.Tensor, inputs: slice) -> torch.Tensor:
         """Return how a pull on the outputs that a trail leads to pulls on some inputs, [networks, rows, inputs]."""
-        return self._math.back_to(self.pulls(trail, pull)[0], self.weights[0][: len(pull)], inputs)
+        return self._math.pull_on_inputs(trail, pull, self._first(len(pull)), inputs)
+
+    def _first(self, count: int | None) -> list[torch.Tensor]:
+        return [weight[:count] for weight in self.weights]
 
 
 class Improver:

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from nesht.baselines.batched import OFF_POLICY
 from nesht.baselines.batched.products import Whole
 from nesht.engines.fused.device import compiling, load, warp
 
 if TYPE_CHECKING:
     from nesht.baselines.batched.halves import Halves
+    from nesht.tasks.task import Task
 
 WARM = 3
 """How often a function runs as it is written before it is recorded: what it allocates once is then there."""
+WIDEST = 512
+"""Inputs of networks, and units of their second hidden layer, that kernels for halved numbers have room for."""
 
 
 class Place:
@@ -76,9 +80,15 @@ class Place:
         return _Player(self, function) if self.graphs else function
 
 
-def can_halve(device: str) -> bool:
-    """Whether products of halved numbers are to be had there."""
-    return device == "cuda" and torch.cuda.get_device_capability() >= (8, 0) and find_spec("triton") is not None
+def products_for(algorithm: str, settings: dict[str, Any], task: Task, device: str) -> torch.dtype:
+    """Return how the networks of an algorithm's learners round what they multiply: halved where that can be had.
+
+    On-policy learners multiply little; networks of other than two hidden layers, or wider ones, do not fit kernels.
+    """
+    hidden = settings["net_arch"]
+    fits = len(hidden) == 2 and max(len(task.feature_names) + task.outputs, hidden[1]) <= WIDEST
+    can = device == "cuda" and torch.cuda.get_device_capability() >= (8, 0) and find_spec("triton") is not None
+    return torch.float16 if algorithm in OFF_POLICY and fits and can else torch.float32
 
 
 def _how(products: torch.dtype) -> Whole | Halves:

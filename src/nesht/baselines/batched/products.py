@@ -29,20 +29,33 @@ class Whole:
         """Return how long rows are that hold so many numbers."""
         return numbers
 
-    def layer(self, x: torch.Tensor, weight: torch.Tensor, outputs: int, last: bool) -> torch.Tensor:
-        """Return what layers put out, [networks, rows, outputs]: rectified, but for the last."""
-        x, inputs, count = x[..., : weight.shape[1] - 1], weight.shape[1] - 1, max(len(x), len(weight))
-        x, weight = (each.repeat(count // len(each), 1, 1) for each in (x, weight))
-        out = torch.baddbmm(weight[:, inputs:], x, weight[:, :inputs])
-        return out if last else out.relu_()
+    def forward(self, x: torch.Tensor, weights: Sequence[torch.Tensor]) -> Trail:
+        """Return the trail of inputs through networks: every layer is rectified, but for the last."""
+        trail = [x]
+        for weight in weights:
+            x, inputs = trail[-1][..., : weight.shape[1] - 1], weight.shape[1] - 1
+            count = max(len(x), len(weight))
+            x, weight = (each.repeat(count // len(each), 1, 1) for each in (x, weight))  # noqa: PLW2901
+            out = torch.baddbmm(weight[:, inputs:], x, weight[:, :inputs])
+            trail.append(out if len(trail) == len(weights) else out.relu_())
+        return trail
 
-    def back(self, pull: torch.Tensor, weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """Return the pull on what went into layers, [networks, rows, inputs]; none where that was nothing."""
-        return torch.bmm(pull, weight[:, :-1].transpose(1, 2)).mul_(x > 0)
+    def answer(self, x: torch.Tensor, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return what networks put out, [networks, rows, outputs]."""
+        return self.forward(x, weights)[-1]
 
-    def back_to(self, pull: torch.Tensor, weight: torch.Tensor, inputs: slice) -> torch.Tensor:
-        """Return the pull on some of the inputs, [networks, rows, inputs]."""
-        return torch.bmm(pull, weight[:, inputs].transpose(1, 2))
+    def pulls(self, trail: Trail, pull: torch.Tensor, weights: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return how a pull on the outputs that a trail leads to pulls on what came out of every layer."""
+        found = [pull]
+        for weight, x in zip(weights[:0:-1], trail[-2:0:-1], strict=True):
+            found.append(torch.bmm(found[-1], weight[:, :-1].transpose(1, 2)).mul_(x > 0))
+        return found[::-1]
+
+    def pull_on_inputs(
+        self, trail: Trail, pull: torch.Tensor, weights: Sequence[torch.Tensor], inputs: slice
+    ) -> torch.Tensor:
+        """Return how it pulls on some inputs, [networks, rows, inputs]."""
+        return torch.bmm(self.pulls(trail, pull, weights)[0], weights[0][:, inputs].transpose(1, 2))
 
     def learn(
         self, networks: Networks, trail: Trail, pulls: Sequence[torch.Tensor], improver: Improver, tau: float

@@ -12,7 +12,7 @@ from nesht.baselines.batched import OFF_POLICY, why_not
 from nesht.baselines.batched.evaluation import Evaluation
 from nesht.baselines.batched.exchange import is_finite, pack_policy, views
 from nesht.baselines.batched.onpolicy import OnPolicyTraining
-from nesht.baselines.batched.place import Place, can_halve
+from nesht.baselines.batched.place import Place, products_for
 from nesht.baselines.batched.training import Training
 from nesht.baselines.policy import write_policy
 from nesht.baselines.run import MODEL, BaselineConfig, Diary, Report
@@ -61,8 +61,8 @@ class RunSet:
         self._configs, self._outs, self._report = [_at(config, device) for config in configs], outs, report
         if device == "cpu":
             torch.set_num_threads(1)
-        halved = can_halve(device) and configs[0].algorithm in OFF_POLICY  # the others multiply little
-        self._place = Place(device, graphs, torch.float16 if halved else torch.float32)
+        first, self._task = configs[0], make_task(configs[0].task)
+        self._place = Place(device, graphs, products_for(first.algorithm, first.settings, self._task, device))
         self._life = self._live()
         self.summaries: list[dict[str, Any]] = []
         """Of the runs, once they are finished."""
@@ -80,8 +80,7 @@ class RunSet:
 
     def _live(self) -> Iterator[None]:
         """Train, evaluate along the way, and write the folders."""
-        first, seeds = self._configs[0], [config.seed for config in self._configs]
-        task = make_task(first.task)
+        first, seeds, task = self._configs[0], [config.seed for config in self._configs], self._task
         diaries = [Diary(config, out) for config, out in zip(self._configs, self._outs, strict=True)]
         training: Training | OnPolicyTraining
         if first.algorithm in OFF_POLICY:

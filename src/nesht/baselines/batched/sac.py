@@ -38,11 +38,11 @@ class SAC(Learner):
     def explore(self, seen: torch.Tensor, draws: Draws) -> torch.Tensor:
         """See `Learner.explore`."""
         normal = draws.normal(Purpose.EXPLORATION, 1, self.shape.actions)
-        return self._draw(self.actor.forward(self.see(seen[:, None]))[-1], normal)[0][:, 0]
+        return self._draw(self.actor.answer(self.see(seen[:, None])), normal)[0][:, 0]
 
     def best(self, seen: torch.Tensor) -> torch.Tensor:
         """See `Learner.best`."""
-        return self.actor.forward(self.see(seen))[-1][..., : self.shape.actions].tanh()
+        return self.actor.answer(self.see(seen))[..., : self.shape.actions].tanh()
 
     def _draw(self, raw: torch.Tensor, normal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return actions [runs, rows, actions] made of normal numbers, and the logarithms of their densities."""
@@ -62,7 +62,7 @@ class SAC(Learner):
             torch.sub(self.shape.actions, density.mean(1), out=self.log_weight.gradient)
             self.weight_improver.step()
         next_action, next_density = self._draw(both[-1][self.runs :], normals[1])
-        future = self.critic_target.forward(self.do(batch.next, next_action))[-1]
+        future = self.critic_target.answer(self.do(batch.next, next_action))
         self.improve_critics(batch, future, weight, next_density, self.tau)
         judged = self.critic.forward(self.do(batch.now, action))
         self._last, choice = (weight, density, judged[-1]), torch.empty_like(judged[-1])

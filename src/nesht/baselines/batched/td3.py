@@ -37,7 +37,7 @@ class TD3(Learner):
 
     def best(self, seen: torch.Tensor) -> torch.Tensor:
         """See `Learner.best`."""
-        return self._squash(self.actor.forward(self.see(seen))[-1])
+        return self._squash(self.actor.answer(self.see(seen)))
 
     def _squash(self, raw: torch.Tensor, noise: torch.Tensor | None = None) -> torch.Tensor:
         action = torch.empty_like(raw)
@@ -48,9 +48,9 @@ class TD3(Learner):
 
     def update(self, batch: Batch, draws: Draws, policy: bool) -> None:
         """See `Learner.update`."""
-        raw = self.actor_target.forward(batch.next)[-1]
+        raw = self.actor_target.answer(batch.next)
         noise = draws.normal(Purpose.ACTION_NEXT, *raw.shape[1:]) if self.target_noise else None
-        future = self.critic_target.forward(self.do(batch.next, self._squash(raw, noise)))[-1]
+        future = self.critic_target.answer(self.do(batch.next, self._squash(raw, noise)))
         tau, self._said = self.tau if policy else 0.0, None
         self.improve_critics(batch, future, self._no_weight, self._no_density, tau)
         if not policy:
