@@ -8,8 +8,9 @@ are finished, there or in the table already, are not run again. After each that 
 of all that did. With NVIDIA's MPS running, the processes share the GPU instead of taking turns; TRPO and A2C, whose
 kernels are small, then run beside the others.
 
-An interrupted process has lost its work. So, with a number of seconds, none is begun that cannot end in time at the
-pace of those that run, and when they cannot all end, the one that is furthest from its end is given up.
+An interrupted process has lost its work. So, with a number of seconds, a few begin; once their pace is known, so many
+more as can end in time at that pace, beside them or after them. When they cannot all end, the one that is furthest from
+its end is given up.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from nesht.experiments.runner import Results
 
 ON_POLICY = ("TRPO", "A2C")
 Unit = tuple[str, str, int]
+FIRST = 4
+"""How many begin before their pace is known."""
 WINDOW, MARGIN = 60.0, 1.05
 """Seconds over which a pace is measured, and what is added to the time that is foreseen."""
 STEPS = re.compile(r"([\d,]+) steps")
@@ -155,7 +158,8 @@ class Queue:
             last.process.wait()
             self._forget(last)
             self._full = True
-        while self._units and not self._full and len(self._running) < self._at_once:
+        most = self._at_once if self._pace else min(FIRST, self._at_once)
+        while self._units and not self._full and len(self._running) < most:
             unit, seeds = next(iter(self._units.items()))
             if self._needed(len(seeds) * self._given.steps // 10) > left:
                 break
@@ -190,7 +194,7 @@ def main() -> None:
         "--steps", type=int, default=Options().steps, help="a tenth of it are a learner's, as in the table"
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try this out")
-    parser.add_argument("--at-once", type=int, default=4, metavar="N")
+    parser.add_argument("--at-once", type=int, default=8, metavar="N", help="at the most")
     parser.add_argument("--beside", type=int, default=3, metavar="N", help="of TRPO and A2C, beside the others")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="how long there is time")
     given = parser.parse_args()
