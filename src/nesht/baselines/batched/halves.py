@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from triton.compiler.compiler import max_shared_mem
 
 from nesht.baselines.batched import half_kernels
 from nesht.baselines.batched.place import WIDEST
@@ -51,7 +52,7 @@ class Halves:
     def __init__(self) -> None:
         self._shared = SHARED
         if torch.cuda.is_available():
-            self._shared = torch.cuda.get_device_properties().shared_memory_per_block_optin
+            self._shared = max_shared_mem(torch.cuda.current_device())
 
     def columns(self, outputs: int) -> int:
         """Return how many columns the matrix of a hidden layer has."""
