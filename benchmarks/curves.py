@@ -15,14 +15,15 @@ from pathlib import Path
 
 from machine import command, describe
 from nesht.baselines.batched import ALGORITHMS
+from nesht.baselines.changes import changed
 from nesht.baselines.many import train_baselines
-from nesht.baselines.run import EVALUATIONS, SUMMARY, BaselineConfig
-from nesht.baselines.settings import changed
+from nesht.baselines.run import EVALUATIONS, BaselineConfig
 from nesht.commands.runs import parse_seeds
 from nesht.config import TaskOptions
 from nesht.experiments.design import Cell
 from nesht.experiments.statistics import mean, probability_of_improvement
 from nesht.storage import write_file
+from nesht.training.folder import SUMMARY
 
 EVALUATED = 20
 """Evaluations per run."""

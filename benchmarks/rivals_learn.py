@@ -18,9 +18,9 @@ import gymnasium
 import numpy as np
 
 from machine import command, describe
+from nesht.baselines.changes import changed
 from nesht.baselines.many import train_baselines
 from nesht.baselines.run import EVALUATIONS, BaselineConfig
-from nesht.baselines.settings import changed
 from nesht.commands.runs import parse_seeds
 from nesht.config import TaskOptions
 from nesht.experiments.design import Cell

@@ -78,7 +78,7 @@ def smaller(words: list[str]) -> list[str]:
     if command in ("train", "baseline") and "--seeds" in words:
         added += ["--seeds", "0-1"]
     if command == "baseline" and words[1] in ("td3", "anf-sac"):
-        added += ["--settings", "buffer_size=100"]
+        added += ["--settings", "buffer_size=100", "learning_starts=50"]
     if (
         command in ("train", "tune", "experiment")
         and "--engine" not in words

@@ -42,7 +42,8 @@ COMMANDS: dict[str, type] = {
 
 _SAVED = "stopped; what was trained is saved, and `nesht resume` goes on from there."
 _AGAIN = "stopped; the same command goes on from there."
-STOPPED = {"train": _SAVED, "resume": _SAVED, "tune": _AGAIN, "experiment": _AGAIN}
+_UNFINISHED = "stopped; the same command goes on: finished runs stay, those that were interrupted begin again."
+STOPPED = {"train": _SAVED, "resume": _SAVED, "tune": _AGAIN, "experiment": _AGAIN, "baseline": _UNFINISHED}
 """What to say after Ctrl-C, by command."""
 
 

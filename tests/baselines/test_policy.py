@@ -15,9 +15,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import nesht
 from nesht.baselines.batched.run import train_batched
+from nesht.baselines.changes import changed
 from nesht.baselines.policy import moments_of
 from nesht.baselines.run import BaselineConfig, train_baseline
-from nesht.baselines.settings import SETTINGS, changed, make_model
+from nesht.baselines.settings import SETTINGS, make_model
 from nesht.cli import main
 from nesht.config import RuntimeOptions, TaskOptions
 from nesht.engines import make_engine

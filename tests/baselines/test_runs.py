@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nesht.baselines import many, settings
+from nesht.baselines import changes, many, settings
 from nesht.baselines.run import BaselineConfig, episode_scores, train_baseline
 from nesht.cli import main
 from nesht.config import TaskOptions
@@ -38,9 +38,9 @@ def rows(folder: Path) -> list[dict[str, str]]:
 def test_every_algorithm_learns_to_balance_a_pole(name: str, tmp_path: Path) -> None:
     # Untrained, the pole falls after 3 to 35 steps; a policy that knows the task keeps it up for 1000. After so few
     # steps the off-policy ones are on their way, and how far depends on how a processor rounds: 55 to 120.
-    steps, changes = QUICK[name]
+    steps, more = QUICK[name]
     config = BaselineConfig(
-        name, settings.changed(name, changes), TaskOptions("InvertedPendulum-v4"), steps, 0, steps // 10, 5, "cpu"
+        name, changes.changed(name, more), TaskOptions("InvertedPendulum-v4"), steps, 0, steps // 10, 5, "cpu"
     )
     train_baseline(config, tmp_path)
     scores = [float(row["score"]) for row in rows(tmp_path)]
@@ -84,11 +84,11 @@ def test_other_options_are_not_mixed_into_a_finished_run(tmp_path: Path, capfd: 
 @pytest.mark.parametrize("change", ["learning_rate", "nothing=3", "batch_size=many", "net_arch=3"])
 def test_bad_settings_get_a_sentence(change: str) -> None:
     with pytest.raises(UserError, match=r"learning_rate|must be like"):
-        settings.changed("td3", [change])
+        changes.changed("td3", [change])
 
 
 def test_settings_are_changed_by_name() -> None:
-    found = settings.changed("anf-sac", ["learning_rate=3e-4", "net_arch=[8, 8]"])
+    found = changes.changed("anf-sac", ["learning_rate=3e-4", "net_arch=[8, 8]"])
     assert found == {**settings.SETTINGS["anf-sac"], "learning_rate": 3e-4, "net_arch": [8, 8]}
 
 

@@ -85,7 +85,19 @@ def test_the_report_compares_a_rival_with_ours(tmp_path: Path, capsys: pytest.Ca
     task = ["--env", "Hopper-v4", "--noise-ratio", "1"]
     main(["train", *task, "--n", "8", "--generations", "2", "--eval-episodes", "1", "--out", str(tmp_path / "ours")])
     few = ["--steps", "60", "--eval-every", "30", "--eval-episodes", "1", "--processes", "1"]
-    main(["baseline", "td3", *task, *few, "--settings", "buffer_size=100", "--out", str(tmp_path / "td3")])
+    main(
+        [
+            "baseline",
+            "td3",
+            *task,
+            *few,
+            "--settings",
+            "buffer_size=100",
+            "learning_starts=50",
+            "--out",
+            str(tmp_path / "td3"),
+        ]
+    )
     capsys.readouterr()
     out = tmp_path / "report.html"
     main(["report", str(tmp_path / "ours"), str(tmp_path / "td3"), "--out", str(out), "--figures", str(tmp_path)])

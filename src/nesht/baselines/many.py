@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import csv
 import multiprocessing
+import os
+import signal
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nesht.baselines.batched import why_not
-from nesht.baselines.run import EVALUATIONS, SUMMARY, BaselineConfig, Report, train_baseline
-from nesht.baselines.settings import check, check_name
+from nesht.baselines.run import EVALUATIONS, BaselineConfig, Report, train_baseline
+from nesht.baselines.settings import CONTINUOUS, check, check_name
 from nesht.engines import cores
 from nesht.errors import UserError
 from nesht.tasks.task import make_task
+from nesht.training.folder import SUMMARY, is_run
+from nesht.training.progress import clock
 
 SETS = 4
 """Sets of runs that a GPU trains at a time where nothing else is said: small kernels of one leave room for others."""
@@ -29,18 +35,17 @@ Job = tuple[BaselineConfig, Path]
 """A run and its folder."""
 
 
-def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = True) -> None:
-    """Train all runs that are not finished; an interrupted run begins again.
+def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = True, overwrite: bool = False) -> None:
+    """Train all runs that are not finished, or with `overwrite` all; an interrupted run begins again.
 
     Those that can be are trained together on the GPU, all seeds of a setting as one set; the others in processes, each
     by itself or, where the fused engine was asked for, with others. `processes` is how many sets or processes there are
     at a time; 0 is a few sets, and a process per core.
     """
-    for config, _ in jobs:
-        check_name(config.algorithm)
-        config.check()
-        _ = make_task(config.task).spaces  # a mistake is found here, before any process starts
-    todo = [job for job in jobs if not (job[1] / SUMMARY).exists()]
+    _check(jobs, overwrite)
+    todo = [job for job in jobs if overwrite or not (job[1] / SUMMARY).exists()]
+    if progress and len(todo) < len(jobs):
+        print(f"{len(jobs) - len(todo)} of {len(jobs)} runs are there; {len(todo)} to go", file=sys.stderr)
     sets: dict[tuple[str, str], list[Job]] = {}
     alone: list[list[Job]] = []
     for job in todo:
@@ -56,6 +61,23 @@ def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = Tr
     parts = -(-processes // len(on_cpu)) if on_cpu else 1
     if groups := [each[part::parts] for each in on_cpu for part in range(min(parts, len(each)))] + alone:
         _in_processes(groups, processes, progress)
+
+
+def _check(jobs: Sequence[Job], overwrite: bool) -> None:
+    """Raise UserError about the first mistake: before any process starts, and before anything is replaced."""
+    for algorithm, task in {(config.algorithm, repr(config.task)): config.task for config, _ in jobs}.items():
+        check_name(algorithm[0])
+        if make_task(task).spaces[2] is not None and algorithm[0] in CONTINUOUS:
+            raise UserError(f"{algorithm[0]} needs continuous actions, which {task.env} has not: use trpo, ppo or a2c.")
+    for config, out in jobs:
+        config.check()
+        if config.steps <= (first := config.settings.get("learning_starts", 0)):
+            raise UserError(
+                f"{config.algorithm} would learn nothing in {config.steps:,} steps: in the first {first:,} it only "
+                "looks around. Give it more of them, or --settings learning_starts=100."
+            )
+        if is_run(out) and not overwrite and not config.made(out):
+            raise UserError(f"{out} holds a run with other options; choose another --out, or --overwrite it.")
 
 
 def is_batched(config: BaselineConfig) -> bool:
@@ -105,15 +127,30 @@ def _in_processes(groups: list[list[Job]], processes: int, progress: bool) -> No
         _run(groups[0], (lambda steps, score: show({None: (len(jobs) * steps, score)})) if show else None)
         return
     context = multiprocessing.get_context("spawn")
-    with context.Pool(min(len(groups), processes), maxtasksperchild=1) as pool:
+    began = time.time()
+    with context.Pool(min(len(groups), processes), _begin, maxtasksperchild=1) as pool:
         waiting = [pool.apply_async(_try, [group]) for group in groups]
         while not all(each.ready() for each in waiting):
             time.sleep(0.2)
             if show is not None:
-                show({out: last for _, out in jobs if (last := _last(out)) is not None})
+                show({out: last for _, out in jobs if (last := _last(out, began)) is not None})
         failed = [error for each in waiting if (error := each.get()) is not None]
     if failed:
-        raise UserError(f"{len(failed)} of {len(groups)} processes failed, the first because: {failed[0]}")
+        kind, words = failed[0]
+        raise kind(f"{len(failed)} of {len(groups)} processes failed, the first because: {words}")
+
+
+def _begin() -> None:
+    """Leave Ctrl-C to the process that began this one, and end when it does, however that came about."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _run(group: list[Job], report: Report | None = None) -> None:
@@ -127,18 +164,22 @@ def _run(group: list[Job], report: Report | None = None) -> None:
         train_baseline(config, out, report)
 
 
-def _try(group: list[Job]) -> str | None:
-    """Train in a process of the pool; returns what went wrong."""
+def _try(group: list[Job]) -> tuple[type[Exception], str] | None:
+    """Train in a process of the pool; returns what went wrong: a mistake of the user's, or another, and where."""
     try:
         _run(group)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+    except UserError as error:
+        return UserError, str(error)
+    except Exception:
+        return RuntimeError, traceback.format_exc()
     return None
 
 
-def _last(out: Path) -> tuple[int, float] | None:
-    """Return (steps, score) of a run's last evaluation."""
+def _last(out: Path, began: float) -> tuple[int, float] | None:
+    """Return (steps, score) of a run's last evaluation, if it was written since then."""
     try:
+        if (out / EVALUATIONS).stat().st_mtime < began:
+            return None
         rows = list(csv.DictReader((out / EVALUATIONS).read_text().splitlines()))
         return int(rows[-1]["steps"]), float(rows[-1]["score"])
     except (OSError, IndexError, TypeError, ValueError):
@@ -149,16 +190,17 @@ class _Line:
     """Prints how far all runs are, at most every few seconds."""
 
     def __init__(self, steps: Sequence[int]):
-        self._total, self._began, self._said, self._done = sum(steps), time.monotonic(), 0.0, 0
+        self._total, self._began, self._said = sum(steps), time.monotonic(), 0.0
+        self._done = len(steps)  # runs are evaluated after their first step, which says nothing about their speed
 
     def __call__(self, last: dict[Any, tuple[int, float]]) -> None:
         now = time.monotonic()
         done = min(self._total, sum(steps for steps, _ in last.values()))  # some take a few more steps than asked for
-        if done in (0, self._done) or (now - self._said < PAUSE and done < self._total):
+        if done <= self._done or (now - self._said < PAUSE and done < self._total):
             return
         self._said, self._done = now, done
         rate = done / max(now - self._began, 1e-9)
         score = sum(score for _, score in last.values()) / len(last)
-        left = time.strftime("%H:%M:%S", time.gmtime((self._total - done) / rate))
+        left = clock((self._total - done) / rate)
         text = f"{done / self._total:4.0%} · {done:,} steps · {rate:,.0f}/s · {left} left · mean score {score:.0f}"
         print(text, file=sys.stderr, flush=True)

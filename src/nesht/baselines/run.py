@@ -10,28 +10,30 @@ summary.json        the result, once the run is finished
 from __future__ import annotations
 
 import csv
-import json
 import time
 import tomllib
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tomli_w
+from gymnasium.spaces import Box, Discrete
 
+from nesht.baselines.changes import check_settings
 from nesht.baselines.policy import moments_of, write_policy
 from nesht.baselines.settings import Settings, make_model
 from nesht.config import RECENT, TaskOptions, plain_task
 from nesht.errors import UserError
 from nesht.policies.moments import Moments
-from nesht.storage import write_file
 from nesht.tasks.imperfect import RewardMask
 from nesht.tasks.task import Task, make_task
+from nesht.training.folder import CONFIG, MODEL, RunFolder
 
-CONFIG, EVALUATIONS, MODEL, SUMMARY = "config.toml", "evaluations.csv", "model.zip", "summary.json"
+EVALUATIONS = "evaluations.csv"
 COLUMNS = ("seed", "steps", "score", "seconds")
 WHERE = ("device", "engine")
 """Options that say where a run is computed."""
@@ -60,7 +62,7 @@ class BaselineConfig:
     @property
     def evaluate_every(self) -> int:
         """Steps between two evaluations; the first one is after one step, the last one at the end."""
-        return self.eval_every or max(1, self.steps // 100)
+        return max(1, self.steps // 100) if self.eval_every is None else self.eval_every
 
     def evaluation_seeds(self, steps: int) -> list[int]:
         """Return the seeds of the episodes of an evaluation after so many steps."""
@@ -68,10 +70,11 @@ class BaselineConfig:
 
     def check(self) -> None:
         """Raise UserError if the numbers make no sense."""
-        if self.steps < 1 or self.eval_episodes < 1:
-            raise UserError("steps and eval_episodes must be at least 1.")
+        if self.steps < 1 or self.eval_episodes < 1 or self.evaluate_every < 1:
+            raise UserError("steps, eval_episodes and eval_every must be at least 1.")
         if self.engine not in ENGINES:
             raise UserError(f"engine must be {', '.join(ENGINES[:-1])} or {ENGINES[-1]}, got {self.engine!r}.")
+        check_settings(self.settings)
 
     def identity(self) -> dict[str, Any]:
         """Return all that may change a result, but for the seed: not where it is computed."""
@@ -106,15 +109,20 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     """Train, evaluate along the way, and write the run folder; returns the summary."""
     import torch
     from stable_baselines3.common.utils import get_device
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     config.check()
     config = config.change(engine="gym", device=str(get_device(config.device)))
     torch.set_num_threads(1)
     task = make_task(config.task)
     _ = task.spaces  # known from here on
+    with closing(Diary(config, out)) as diary:
+        return _train(config, task, diary, out, report)
+
+
+def _train(config: BaselineConfig, task: Task, diary: Diary, out: Path, report: Report | None) -> dict[str, Any]:
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
     plain = replace(task, mask=RewardMask())  # every reward counts in an evaluation
-    diary = Diary(config, out)
     env: Any = DummyVecEnv([lambda: _single(task)] * config.settings.get("n_envs", 1))
     if config.settings["normalise"]:
         env = VecNormalize(env, gamma=config.settings["gamma"])
@@ -132,18 +140,17 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
 
 
 class Diary:
-    """Writes down how a run goes and what came out, but for its model.
+    """Writes down how a run goes and what came out, but for its model; no other process may work in its folder.
 
     Args:
         config: of the run.
-        out: its folder.
+        out: its folder; what a run has left there is removed.
     """
 
     def __init__(self, config: BaselineConfig, out: Path):
-        self._config, self._out, self._began = config, out, time.monotonic()
+        self._config, self._began, self._folder = config, time.monotonic(), RunFolder(out)
         self._scores: list[float] = []
-        out.mkdir(parents=True, exist_ok=True)
-        write_file(out / CONFIG, config.to_toml().encode())
+        self._folder.start(config)
         self._file = open(out / EVALUATIONS, "w", newline="")  # noqa: SIM115
         self._rows = csv.DictWriter(self._file, COLUMNS)
         self._rows.writeheader()
@@ -155,19 +162,28 @@ class Diary:
         self._rows.writerow({"seed": self._config.seed, "steps": steps, "score": score, "seconds": seconds})
         self._file.flush()
 
+    @property
+    def score(self) -> float:
+        """The mean of the last evaluations."""
+        return float(np.mean(self._scores[-RECENT:]))
+
     def finish(self, steps: int, updates: int, diverged: int = 0) -> dict[str, Any]:
         """Write down that the run is finished; returns the summary."""
-        self._file.close()
         summary = {
             "seed": self._config.seed,
-            "score": float(np.mean(self._scores[-RECENT:])),
+            "score": self.score,
             "steps": steps,
             "generations": updates,
             "seconds": time.monotonic() - self._began,
             "diverged": diverged,
         }
-        write_file(self._out / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
+        self._folder.summarise(summary)
         return summary
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._file.close()
+        self._folder.close()
 
 
 def _seen(model: Any) -> Moments:
@@ -181,14 +197,24 @@ def _seen(model: Any) -> Moments:
 
 
 def _single(task: Task) -> Any:
-    """Make a task's environment with observations in single precision: replay buffers hold a million of them."""
-    from gymnasium.wrappers import DtypeObservation
+    """Make a task's environment as stable-baselines3 takes it: discrete actions are counted from 0 there.
+
+    Observations have single precision, as replay buffers hold a million of them.
+    """
+    from gymnasium.wrappers import DtypeObservation, TransformAction
 
     if task.game is not None:  # screens stay bytes
         return task.make()
     with warnings.catch_warnings():  # of single precision, and of newer environments
         warnings.simplefilter("ignore")
-        return DtypeObservation(task.make(), np.float32)
+        env = DtypeObservation(task.make(), np.float32)
+    actions = env.action_space
+    if isinstance(actions, Box) and not np.isfinite([actions.low, actions.high]).all():
+        env.close()
+        raise UserError(
+            f"the actions of {task.name} have no bounds, which rivals need: give their space a finite low and high."
+        )
+    return TransformAction(env, task.native, Discrete(actions.n)) if isinstance(actions, Discrete) else env
 
 
 def _watcher(config: BaselineConfig, task: Task, diary: Diary, report: Report | None) -> Any:
@@ -216,6 +242,11 @@ def _watcher(config: BaselineConfig, task: Task, diary: Diary, report: Report | 
             self._last = self.num_timesteps
             score = float(episode_scores(self.model, self._envs, config.evaluation_seeds(self._last)).mean())
             diary.add(self._last, score)
+            if not np.isfinite(score):
+                raise UserError(
+                    f"seed {config.seed}: the score after {self._last:,} steps is no number: rewards, observations or "
+                    "networks are not finite any more. Look at the environment, or try a smaller learning_rate."
+                )
             if report is not None:
                 report(self._last, score)
 

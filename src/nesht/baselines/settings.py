@@ -6,7 +6,6 @@ observations and rewards go through stable-baselines3's running normaliser in tr
 
 from __future__ import annotations
 
-import ast
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -43,6 +42,7 @@ SETTINGS: dict[str, Settings] = {
         "learning_rate": 3e-4,
         "learning_starts": 10_000,
         "batch_size": 256,
+        "ent_coef": "auto",
         "net_arch": [256, 256],
     },
     "anf-sac": {
@@ -144,6 +144,10 @@ WHERE = {
 }
 
 
+CONTINUOUS = ("td3", "ddpg", "sac", "anf-sac")
+"""Those that cannot choose among discrete actions."""
+
+
 def check_name(name: str) -> None:
     """Raise UserError unless there is an algorithm of that name."""
     if name not in SETTINGS:
@@ -162,23 +166,10 @@ def check(name: str, device: str) -> None:
             raise UserError("there is no CUDA device for --device cuda: torch finds none; --device cpu works anywhere.")
 
 
-def changed(name: str, changes: list[str], env: Any = "") -> Settings:
-    """Return the settings of an algorithm on an environment with some changed, each written `name=value`."""
-    settings = dict(settings_for(name, env))
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals or key not in settings:
-            raise UserError(
-                f"--settings takes name=value with a setting of {name}: {', '.join(settings)}; got {change!r}."
-            )
-        try:
-            value = ast.literal_eval(text)
-        except (SyntaxError, ValueError):
-            value = text
-        if not isinstance(value, type(settings[key])) and not {type(value), type(settings[key])} <= {int, float}:
-            raise UserError(f"{key} must be like {settings[key]!r}, got {text!r}.")
-        settings[key] = value
-    return settings
+def algorithm(name: str) -> Any:
+    """Return the class of an algorithm."""
+    module, _, attribute = WHERE[name].partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def make_model(name: str, env: Any, settings: Settings, seed: int, device: str) -> Any:
@@ -186,7 +177,6 @@ def make_model(name: str, env: Any, settings: Settings, seed: int, device: str) 
     import numpy as np
     from stable_baselines3.common.noise import NormalActionNoise
 
-    module, _, attribute = WHERE[name].partition(":")
     options = {key: value for key, value in settings.items() if key not in ("normalise", "n_envs")}
     policy: dict[str, Any] = {"net_arch": options.pop("net_arch")}
     if "weight_decay" in options:
@@ -194,6 +184,5 @@ def make_model(name: str, env: Any, settings: Settings, seed: int, device: str) 
     if "action_noise" in options:
         width = options.pop("action_noise") * np.ones(env.action_space.shape)
         options["action_noise"] = NormalActionNoise(np.zeros_like(width), width)
-    algorithm = getattr(import_module(module), attribute)
     network = "CnnPolicy" if len(env.observation_space.shape) == 3 else "MlpPolicy"
-    return algorithm(network, env, policy_kwargs=policy, seed=seed, device=device, **options)
+    return algorithm(name)(network, env, policy_kwargs=policy, seed=seed, device=device, **options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -45,12 +44,15 @@ class Baseline:
 
     def execute(self) -> None:
         """Train what is not finished and say what came out."""
+        from nesht.baselines.changes import changed
         from nesht.baselines.many import train_baselines
-        from nesht.baselines.run import CONFIG, SUMMARY, BaselineConfig
-        from nesht.baselines.settings import changed
+        from nesht.baselines.run import BaselineConfig
+        from nesht.training.folder import SUMMARY, is_run
 
         settings, seeds = changed(self.algorithm, list(self.settings), self.task.env), parse_seeds(self.seeds)
         out = self.out or Path("runs") / f"{self.algorithm}-{self.task.env}-x{self.task.noise_ratio:g}"
+        if is_run(out):
+            raise UserError(f"{out} already holds a single run; choose another --out.")
         jobs = []
         for seed in seeds:
             config = BaselineConfig(
@@ -64,18 +66,12 @@ class Baseline:
                 self.device,
                 self.engine,
             )
-            place = out / f"seed-{seed}"
-            if self.overwrite and (place / CONFIG).exists():
-                shutil.rmtree(place)
-            if (place / SUMMARY).exists() and not config.made(place):
-                raise UserError(
-                    f"{place} holds a finished run with other options; choose another --out or --overwrite."
-                )
-            jobs.append((config, place))
-        train_baselines(jobs, self.processes)
+            jobs.append((config, out / f"seed-{seed}"))
+        train_baselines(jobs, self.processes, overwrite=self.overwrite)
         for config, place in jobs:
             summary = json.loads((place / SUMMARY).read_text())
             print(
                 f"seed {config.seed}: score {summary['score']:.1f} after {summary['steps']:,} steps "
                 f"in {summary['seconds']:.0f} s"
             )
+        print(f"Look at it with: nesht report {out}")

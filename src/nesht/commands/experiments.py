@@ -26,7 +26,7 @@ class Experiment:
     seeds: str | None = None
     """0-19, or 0,3,5 (default: the experiment's own, 20 for most)."""
     steps: int = 10_000_000
-    """Environment steps of every run."""
+    """Environment steps of every run; reinforcement learners take a tenth of them."""
     env: tuple[str, ...] = ()
     """Only these environments (default: HalfCheetah-v4, Hopper-v4 and Walker2d-v4)."""
     games: str = "Qbert,Atlantis,BattleZone,NameThisGame"

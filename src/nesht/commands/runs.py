@@ -83,6 +83,8 @@ def parse_seeds(text: str) -> list[int]:
             seeds += range(int(first), int(last) + 1) if dash else [int(first)]
     except ValueError:
         raise UserError(f"seeds are written 0-19 or 0,3,5; got {text!r}.") from None
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise UserError(f"seeds must be given, each once; got {text!r}.")
     return seeds
 
 

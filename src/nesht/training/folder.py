@@ -7,6 +7,7 @@
     policy.safetensors      the policy: weights, normaliser, task, feature names
     summary.json            the result, once the run is finished
     tracker.json            where a tracked run is found, and figure.png what its tracker shows
+    model.zip               of a reinforcement learner, in place of metrics and checkpoints
 
 A fleet is a folder of run folders, one per seed.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
@@ -30,7 +31,15 @@ from nesht.training.fleet import Fleet
 CONFIG, CHECKPOINT, PREVIOUS = "config.toml", "checkpoint.safetensors", "checkpoint.previous.safetensors"
 METRICS = ("metrics.csv", "metrics.jsonl", "evaluations.csv")
 SUMMARY, LOCK = "summary.json", ".lock"
-TRACKER, FIGURE = "tracker.json", "figure.png"
+TRACKER, FIGURE, MODEL = "tracker.json", "figure.png", "model.zip"
+
+
+class Options(Protocol):
+    """What decides a run."""
+
+    def to_toml(self) -> str:
+        """Return the options as a file."""
+        ...
 
 
 @dataclass
@@ -61,10 +70,10 @@ class RunFolder:
                 f"{self.path} already holds a run: `nesht resume {self.path}` goes on, --overwrite replaces it."
             )
 
-    def start(self, config: Config) -> None:
+    def start(self, config: Options) -> None:
         """Begin a new run here; one that was here before is removed."""
         if is_run(self.path):
-            for name in (CHECKPOINT, PREVIOUS, POLICY, SUMMARY, TRACKER, FIGURE, *METRICS, CONFIG):
+            for name in (CHECKPOINT, PREVIOUS, POLICY, SUMMARY, TRACKER, FIGURE, MODEL, *METRICS, CONFIG):
                 (self.path / name).unlink(missing_ok=True)
         self.remember(config)
 
@@ -76,7 +85,7 @@ class RunFolder:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def remember(self, config: Config) -> None:
+    def remember(self, config: Options) -> None:
         """Write the options of the run; a result that came from other ones is no longer its result."""
         write_file(self.path / CONFIG, config.to_toml().encode())
         (self.path / SUMMARY).unlink(missing_ok=True)

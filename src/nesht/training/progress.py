@@ -76,7 +76,7 @@ class ProgressDisplay:
         share = sum(each for _, each in self._latest.values()) / self._runs
         parts = [f"{share:4.0%}", f"{_short(steps)} steps", f"{_short(rate)}/s"]
         if 0 < share < 1:
-            parts.append(f"{_clock(elapsed * (1 - share) / share)} left" if self._steps_at_start == 0 else "")
+            parts.append(f"{clock(elapsed * (1 - share) / share)} left" if self._steps_at_start == 0 else "")
         runs = [record for record, _ in self._latest.values()]
         scores = [record["recent_score"] for record in runs if record["recent_score"] is not None]
         if scores:
@@ -107,7 +107,8 @@ def _short(number: float) -> str:
     return f"{number:.0f}"
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Return a time as 3:20, or with hours as 1:03:20."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -19,7 +19,7 @@ from nesht.baselines.batched import half_kernels
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.training import LEARNERS
-from nesht.baselines.settings import changed
+from nesht.baselines.changes import changed
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32"}
 

@@ -14,7 +14,7 @@ from nesht.baselines.batched.actor_critic import Lived
 from nesht.baselines.batched.draws import Purpose
 from nesht.baselines.batched.learner import Learner
 from nesht.baselines.batched.replay import Batch
-from nesht.baselines.settings import changed
+from nesht.baselines.changes import changed
 
 SEEN, ACTIONS, ROWS, STEPS = 9, 3, 32, 64
 SMALL = ["net_arch=[24,16]", "buffer_size=100", f"batch_size={ROWS}"]

@@ -12,7 +12,8 @@ from nesht.baselines.batched.a2c import A2C
 from nesht.baselines.batched.exchange import read_policy, views
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
-from nesht.baselines.settings import changed, make_model
+from nesht.baselines.changes import changed
+from nesht.baselines.settings import make_model
 
 RUNS, UPDATES = 3, 4
 CPU = Place("cpu")

@@ -15,8 +15,8 @@ from nesht.baselines.batched.onpolicy import OnPolicyTraining
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.sac import SAC
 from nesht.baselines.batched.training import Training
+from nesht.baselines.changes import changed
 from nesht.baselines.run import BaselineConfig
-from nesht.baselines.settings import changed
 from nesht.config import TaskOptions
 from nesht.engines.fused.vector import FusedVectorEnv
 from nesht.tasks.imperfect import Distractors, RewardMask

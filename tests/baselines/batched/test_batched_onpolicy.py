@@ -17,8 +17,9 @@ from nesht.baselines.batched.onpolicy import OnPolicyTraining, advantages
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.run import train_batched
 from nesht.baselines.batched.running import RunningScale
+from nesht.baselines.changes import changed
 from nesht.baselines.run import BaselineConfig, train_baseline
-from nesht.baselines.settings import changed, make_model
+from nesht.baselines.settings import make_model
 from nesht.config import TaskOptions
 from nesht.engines.fused.vector import FusedVectorEnv
 from nesht.policies.saved import load_policy

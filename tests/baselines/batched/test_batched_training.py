@@ -13,7 +13,7 @@ from nesht.baselines.batched.draws import Draws, Purpose
 from nesht.baselines.batched.exchange import views
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.training import Training, scaler
-from nesht.baselines.settings import changed
+from nesht.baselines.changes import changed
 from nesht.engines.fused.vector import FusedVectorEnv
 from nesht.tasks.imperfect import Distractors, RewardMask
 from nesht.tasks.task import Task

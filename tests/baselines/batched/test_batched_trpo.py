@@ -20,7 +20,8 @@ from nesht.baselines.batched.layers import flat, forward, orthogonal_layers, pie
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.trpo import TRPO, solve
-from nesht.baselines.settings import changed, make_model
+from nesht.baselines.changes import changed
+from nesht.baselines.settings import make_model
 
 RUNS = 3
 CPU = Place("cpu")

@@ -19,11 +19,13 @@ def why_not(config: BaselineConfig) -> str | None:
     """Return why a run cannot be trained so, or None if it can."""
     settings = config.settings
     off_policy = config.algorithm in OFF_POLICY
+    strange = [name for name in settings if name not in SETTINGS[config.algorithm]]
     lacking = [name for name in SETTINGS[config.algorithm] if name not in settings]
     rules = [
         (config.algorithm in ALGORITHMS, f"{config.algorithm} is not one of {', '.join(ALGORITHMS)}"),
         (config.task.env in LOCOMOTION, f"the fused engine does not know {config.task.env}"),
         (not lacking, f"its settings lack {', '.join(lacking)}"),
+        (not strange, f"it has no {', '.join(strange)}"),
         (find_spec("warp") is not None and find_spec("torch") is not None, "it needs nesht[fused,torch]"),
         (
             not off_policy

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,12 @@ from nesht.baselines.batched.onpolicy import OnPolicyTraining
 from nesht.baselines.batched.place import Place, products_for
 from nesht.baselines.batched.training import Training
 from nesht.baselines.policy import write_policy
-from nesht.baselines.run import MODEL, BaselineConfig, Diary, Report
+from nesht.baselines.run import BaselineConfig, Diary, Report
 from nesht.engines.fused.device import check_device
 from nesht.errors import UserError
 from nesht.storage import write_file
 from nesht.tasks.task import make_task
+from nesht.training.folder import MODEL
 
 CHUNK = 20
 """Steps of a set of runs before another one gets its turn."""
@@ -79,9 +82,14 @@ class RunSet:
         return False
 
     def _live(self) -> Iterator[None]:
+        """Write down in all folders how training goes."""
+        with ExitStack() as stack:
+            pairs = zip(self._configs, self._outs, strict=True)
+            yield from self._train([stack.enter_context(closing(Diary(config, out))) for config, out in pairs])
+
+    def _train(self, diaries: list[Diary]) -> Iterator[None]:
         """Train, evaluate along the way, and write the folders."""
         first, seeds, task = self._configs[0], [config.seed for config in self._configs], self._task
-        diaries = [Diary(config, out) for config, out in zip(self._configs, self._outs, strict=True)]
         training: Training | OnPolicyTraining
         if first.algorithm in OFF_POLICY:
             training = Training(first.algorithm, first.settings, task, seeds, self._place)
@@ -100,7 +108,11 @@ class RunSet:
         if last < steps:
             yield from self._evaluate(evaluation, diaries, steps)
         diverged = training.diverged.tolist()
-        broken = [run for run in range(len(seeds)) if not is_finite(training.learner, run)]
+        broken = [
+            run
+            for run, diary in enumerate(diaries)
+            if not (is_finite(training.learner, run) and math.isfinite(diary.score))
+        ]
         for run, (config, out) in enumerate(zip(self._configs, self._outs, strict=True)):
             if run in broken:
                 continue
@@ -115,7 +127,7 @@ class RunSet:
         if broken:
             which = ", ".join(str(seeds[run]) for run in broken)
             raise UserError(
-                f"{len(broken)} of {len(seeds)} runs failed: the networks of seed {which} are no numbers any more; "
+                f"{len(broken)} of {len(seeds)} runs failed: numbers of seed {which} are not finite any more; "
                 "a smaller learning_rate may help."
             )
 
