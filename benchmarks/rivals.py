@@ -10,7 +10,7 @@ kernels are small, then run beside the others.
 
 An interrupted process has lost its work. So, with a number of seconds, a few begin; once their pace is known, so many
 more as can end in time at that pace, beside them or after them. When they cannot all end, the one that is furthest from
-its end is given up.
+its end is given up, but for the last. It ends with a line of what is missing, and not with 0 if something failed.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Running:
         """See how far it is; returns whether it has ended."""
         found = STEPS.findall(self.log.read_text(errors="replace")[-2000:]) if self.log.exists() else []
         done = int(found[-1].replace(",", "")) if found else 0
-        if now - self.since < WINDOW:  # kernels are compiled, nothing is learnt yet
-            self.marks = [(now, done)]
-        elif not self.marks or done > self.marks[-1][1]:
+        if done > (self.marks[-1][1] if self.marks else 0):  # lines come late: only when one is new is its time known
             self.marks.append((now, done))
+        if now - self.since < WINDOW:  # kernels are compiled, nothing is learnt yet
+            self.marks = self.marks[-1:]
         return self.process.poll() is not None
 
     def left(self) -> int:
@@ -70,9 +70,9 @@ class Running:
         """Return its steps per second lately, 0 if that cannot be said yet."""
         if len(self.marks) < 2:
             return 0.0
-        now, done = self.marks[-1]
-        before, then = next((mark for mark in reversed(self.marks) if mark[0] <= now - WINDOW), self.marks[0])
-        return (done - then) / (now - before) if now - before >= WINDOW / 2 else 0.0
+        last, done = self.marks[-1]
+        before, then = next((mark for mark in reversed(self.marks) if mark[0] <= last - WINDOW), self.marks[0])
+        return (done - then) / (last - before) if last - before >= WINDOW / 2 else 0.0
 
 
 def pace_of(running: Sequence[Running]) -> float | None:
@@ -96,7 +96,12 @@ def waiting(out: Path, known: Path, given: argparse.Namespace) -> dict[Unit, lis
 
 def place(out: Path, unit: Unit) -> Path:
     """Return the folder of a unit's results."""
-    return out / "-".join(map(str, unit)) / "table1-tuned"
+    return out / named(unit) / "table1-tuned"
+
+
+def named(unit: Unit) -> str:
+    """Return the name of a unit."""
+    return "-".join(map(str, unit))
 
 
 def begin(unit: Unit, seeds: list[int], given: argparse.Namespace, now: float) -> Running:
@@ -140,6 +145,8 @@ class Queue:
     def __init__(self, units: dict[Unit, list[int]], given: argparse.Namespace, at_once: int):
         self._units, self._given, self._at_once = units, given, at_once
         self._running, self._full = list[Running](), False
+        self.lost: list[str] = []
+        """What failed, or was given up."""
         self._pace: float | None = None
 
     def turn(self, now: float) -> bool:
@@ -147,6 +154,8 @@ class Queue:
         for each in [each for each in self._running if each.look(now)]:
             took = f"after {now - each.since:.0f} s, {now:.0f} s in all"
             print(*each.unit, f"exit {each.process.returncode} {took}", flush=True)
+            if each.process.returncode:
+                self.lost.append(f"{named(each.unit)} (exit {each.process.returncode}: {each.log})")
             self._forget(each)
             pack(self._given.out)
         left, pace = self._given.seconds - now, pace_of(self._running)
@@ -156,6 +165,7 @@ class Queue:
             print(*last.unit, f"given up: all need {self._needed():.0f} s, and there are {left:.0f}", flush=True)
             last.process.terminate()
             last.process.wait()
+            self.lost.append(f"{named(last.unit)} (given up)")
             self._forget(last)
             self._full = True
         most = self._at_once if self._pace else min(FIRST, self._at_once)
@@ -206,8 +216,10 @@ def main() -> None:
     start = time.monotonic()
     while sum(queue.turn(time.monotonic() - start) for queue in queues):
         time.sleep(0.5)
-    rest = [unit for queue in queues for unit in queue.rest()]
-    print("not begun:" if rest else "all ended", *("-".join(map(str, unit)) for unit in rest), flush=True)
+    lost = [each for queue in queues for each in queue.lost]
+    rest = [named(unit) for queue in queues for unit in queue.rest()]
+    print(f"finished but for {', '.join(lost + rest)}" if lost or rest else "all finished", flush=True)
+    sys.exit(bool(lost))
 
 
 if __name__ == "__main__":

@@ -47,12 +47,14 @@ class Baseline:
         from nesht.baselines.changes import changed
         from nesht.baselines.many import train_baselines
         from nesht.baselines.run import BaselineConfig
-        from nesht.training.folder import SUMMARY, is_run
+        from nesht.training.folder import SUMMARY, algorithm_of, fleet_runs, is_run
 
         settings, seeds = changed(self.algorithm, list(self.settings), self.task.env), parse_seeds(self.seeds)
         out = self.out or Path("runs") / f"{self.algorithm}-{self.task.env}-x{self.task.noise_ratio:g}"
         if is_run(out):
             raise UserError(f"{out} already holds a single run; choose another --out.")
+        if others := {algorithm_of(run) or "nesht train" for run in fleet_runs(out)} - {self.algorithm}:
+            raise UserError(f"{out} already holds runs of {', '.join(sorted(others))}; choose another --out.")
         jobs = []
         for seed in seeds:
             config = BaselineConfig(

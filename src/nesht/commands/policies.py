@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import tyro
 
-from nesht.config import RuntimeOptions
+from nesht.config import RuntimeOptions, is_atari
 from nesht.errors import UserError
 
 
@@ -172,20 +173,24 @@ class Bench:
 def find_policies(path: Path) -> list[Path]:
     """Return the policy file given, or the run folders that hold one; says which of them do not."""
     from nesht.policies.saved import FILE
-    from nesht.training.folder import SUMMARY, find_runs
+    from nesht.training.folder import find_runs
 
     if path.is_file():
         return [path]
     runs = find_runs(path)
     found = [run for run in runs if (run / FILE).exists()]
-    lacking = [f"{run} has no policy {_why(run / SUMMARY)}." for run in runs if run not in found]
+    lacking = [f"{run} has no policy {_why(run)}." for run in runs if run not in found]
     if not found:
         raise UserError(lacking[0])
     print(*lacking, sep="\n", end="\n" * bool(lacking), file=sys.stderr)
     return found
 
 
-def _why(summary: Path) -> str:
-    if summary.exists():
-        return "for nesht: it was trained on a game or by an older version (--overwrite trains it again)"
-    return "yet: it is not finished"
+def _why(run: Path) -> str:
+    from nesht.training.folder import CONFIG, SUMMARY
+
+    if not (run / SUMMARY).exists():
+        return "yet: it is not finished"
+    if is_atari(tomllib.loads((run / CONFIG).read_text())["task"]["env"]):
+        return "for nesht: what has learnt a game is in model.zip, for stable-baselines3"
+    return "for nesht: it was trained by an older version (--overwrite trains it again)"

@@ -233,7 +233,16 @@ def _measures(cell: Cell, place: Path) -> Row:
 def machine() -> Row:
     """Return what about this machine and its software belongs to a result."""
     packages = {"nesht": __version__, "python": platform.python_version()}
-    for name in ("numpy", "mujoco", "mujoco-core", "gymnasium", "torch", "warp-lang"):
+    for name in (
+        "numpy",
+        "mujoco",
+        "mujoco-core",
+        "gymnasium",
+        "torch",
+        "stable-baselines3",
+        "sb3-contrib",
+        "warp-lang",
+    ):
         try:
             packages[name] = version(name)
         except PackageNotFoundError:

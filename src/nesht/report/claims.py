@@ -25,9 +25,9 @@ WHY_LEARNERS = (
     "The reinforcement learners have the settings of rl-baselines3-zoo, ANF-SAC those of its authors; the paper does "
     "not say which it used, and our noise enters as observations, for ANF-SAC too, not inside its networks. On "
     "HalfCheetah the paper's ANF-SAC failed after an impressive performance; ours moves only if it sees every reward. "
-    "TRPO and A2C read noise as strongly as anything, and half of their actions or more lie at the bounds; on "
-    "HalfCheetah that costs what they earn, or more. TRPO's observations and rewards are scaled; on Hopper one run "
-    "without that was still far above the paper's."
+    "Where policies of TRPO and A2C were kept they read noise as strongly as anything, and half of their actions or "
+    "more lie at the bounds; on HalfCheetah TRPO's lose by that what they earn, or more. TRPO's observations and "
+    "rewards are scaled; on Hopper one run without that was still far above the paper's."
 )
 """Why the reinforcement learners' do."""
 
@@ -105,14 +105,19 @@ def noise_read(runs: Sequence[Row]) -> str:
     ratios = sorted({float(row["noise"]) for row in runs})
     found: dict[str, str] = {}
     for method in (*REINFORCEMENT, "ours"):
-        leaks = {ratio: values(select(runs, method=method, noise=f"{ratio:g}"), "noise_leak") for ratio in ratios}
+        known = [row for row in select(runs, method=method) if values([row], "noise_leak")]
+        envs = ", ".join(sorted({row["env"].partition("-")[0] for row in known}))
+        leaks = {ratio: values(select(known, noise=f"{ratio:g}"), "noise_leak") for ratio in ratios}
         parts = [f"{sum(leak) / len(leak):.0%} at x{ratio:g}" for ratio, leak in leaks.items() if leak]
         if parts:
-            found[method] = f"{method} {', '.join(parts)}"
+            found[method] = f"{method} on {envs} {', '.join(parts)}"
     if not found.keys() & REINFORCEMENT.keys():
         return ""
     inputs = ", ".join(f"{ratio / (1 + ratio):.0%} at x{ratio:g}" for ratio in ratios)
-    return f"Noise is so much of what moves the first layer: {'; '.join(found.values())}. Of the inputs it is {inputs}."
+    of = f"Of the inputs it is {inputs}."
+    return (
+        f"Noise is so much of what moves the first layer, where policies were kept: {'; '.join(found.values())}. {of}"
+    )
 
 
 def against_the_paper(runs: Sequence[Row]) -> str:

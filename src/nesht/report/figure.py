@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return (steps, score) of every evaluation of a run, of an evolution strategy or another learner."""
     file = folder / "evaluations.csv"
     lines = file.read_text().splitlines() if file.exists() else []
-    whole = (row for row in csv.DictReader(lines) if row["steps"] and row["score"])  # the last may be half written
-    rows = [(float(row["steps"]), float(row["score"])) for row in whole]
+    rows = []
+    for row in csv.DictReader(lines):
+        with suppress(TypeError, ValueError):  # the last may be half written
+            rows.append((float(row["steps"]), float(row["score"])))
     steps, score = zip(*rows, strict=True) if rows else ((), ())
     return np.array(steps), np.array(score)
 

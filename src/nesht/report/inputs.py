@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from nesht.policies.convolution import ConvNet
@@ -13,6 +13,9 @@ from nesht.report.plots import Figure
 from nesht.report.sections import Section, interval, table
 from nesht.report.stability import Stability, stability
 from nesht.report.table import explanation
+
+MOST = 40
+"""Rows of a table that are seen at once."""
 
 
 def inputs(name: str, policies: Mapping[str, Policy], losses: Mapping[str, Importance]) -> Section:
@@ -36,12 +39,12 @@ def _choices(found: Stability) -> tuple[str, str]:
     agreement = (
         "" if found.agreement is None else f" Agreement {found.agreement:.2f} (1: all the same, 0: as by chance)."
     )
-    lead = f"{len(always)} inputs are chosen by all {found.runs} runs, {len(found.choices)} by any.{agreement}"
+    lead = f"Inputs chosen by all {found.runs} runs: {len(always)}; by any: {len(found.choices)}.{agreement}"
     rows = [
         [escape(choice.name), _kind(choice.real), f"{choice.runs} of {found.runs}", f"{choice.share:.1%}"]
         for choice in found.choices
     ]
-    return lead, table(["input", "is", "chosen by", "mean share of the effect"], rows)
+    return lead, _folded(["input", "is", "chosen by", "mean share of the effect"], rows)
 
 
 def _rows(name: str, policy: Policy, lost: Importance | None) -> str:
@@ -57,7 +60,15 @@ def _rows(name: str, policy: Policy, lost: Importance | None) -> str:
     told = f"<p>{escape(explanation(lost))}</p>" if lost else ""
     unplug = f"<p>Can be unplugged: {escape(', '.join(report.unplug))}.</p>" if report.unplug else ""
     used = f"<p>{escape(name)}: {len(report.used)} of {report.n_features} inputs used, strongest first.</p>"
-    return f"{used}{table(head, rows)}{told}{unplug}"
+    return f"{used}{_folded(head, rows)}{told}{unplug}"
+
+
+def _folded(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of which only the first rows are seen at once."""
+    if len(rows) <= MOST:
+        return table(head, rows)
+    rest = table(head, rows[MOST:])
+    return f"{table(head, rows[:MOST])}<details><summary>{len(rows) - MOST} more</summary>{rest}</details>"
 
 
 def _kind(real: bool | None) -> str:

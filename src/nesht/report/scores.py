@@ -16,6 +16,7 @@ from nesht.experiments.statistics import mean, probability_of_improvement
 from nesht.report.figure import read_scores
 from nesht.report.plots import Figure, curves
 from nesht.report.sections import Section, interval, table
+from nesht.storage import DamagedFileError
 from nesht.training.folder import CONFIG, SUMMARY
 
 
@@ -24,7 +25,6 @@ class Run:
     """What the folder of a run, of an evolution strategy or of another learner, says about how it went."""
 
     env: str
-    """With the options of the task that are not the usual ones."""
     noise: str
     steps: np.ndarray
     """Of its evaluations."""
@@ -32,11 +32,14 @@ class Run:
     """Of its evaluations."""
     score: float
     finished: bool
+    learner: str
+    special: str
+    """Options of the task that are not the usual ones."""
 
     @property
     def task(self) -> str:
         """What it learnt."""
-        return f"{self.env} x{self.noise}"
+        return ", ".join(part for part in (f"{self.env} x{self.noise}", self.special) if part)
 
 
 Groups = dict[tuple[str, str], list[Run]]
@@ -60,10 +63,21 @@ def scores(groups: Mapping[str, Sequence[Path]]) -> Section:
         taken = " to ".join(f"{step:,}" for step in dict.fromkeys((steps[0], steps[-1])))
         compared = rivals and name != first
         chance = interval(probability_of_improvement(rivals, numbers), 2) if compared else ""
+        chance = chance or ("" if name == first else "not on this task")
+        learner = ", ".join(sorted({run.learner for run in here}))
         count = _count(here, len(found[name, task]) - len(here))
-        rows.append([escape(name), escape(task), count, taken, interval(score), chance])
-        said.append(f"{name} {f'on {task} ' if several else ''}{score.value:z.0f}")
-    head = ["", "task", "runs", "steps", "score", *([f"how often {escape(first)} scores more"] * (len(groups) > 1))]
+        rows.append([escape(name), escape(learner), escape(task), count, taken, interval(score), chance])
+        going = "" if all(run.finished for run in here) else " (not finished)"
+        said.append(f"{name} {f'on {task} ' if several else ''}{score.value:z.0f}{going}")
+    head = [
+        "",
+        "learner",
+        "task",
+        "runs",
+        "steps",
+        "score",
+        *([f"how often {escape(first)} scores more"] * (len(groups) > 1)),
+    ]
     shown = table(head, [row[: len(head)] for row in rows])
     about = f"<p>A score is the mean of a run's last {RECENT} evaluations; means over runs with 95 % intervals.</p>"
     lead = f"{'; '.join(said)}." if said else "No run was evaluated yet."
@@ -72,18 +86,23 @@ def scores(groups: Mapping[str, Sequence[Path]]) -> Section:
 
 def read_run(folder: Path) -> Run | None:
     """Read a run folder; None if nothing was evaluated yet, or the score is no number."""
-    task, usual = tomllib.loads((folder / CONFIG).read_text())["task"], asdict(TaskOptions())
-    steps, evaluated = read_scores(folder)
+    try:
+        config = tomllib.loads((folder / CONFIG).read_text())
+        task, finished = config["task"], (folder / SUMMARY).exists()
+        summary = json.loads((folder / SUMMARY).read_text()) if finished else {}
+        env = task["env"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFileError(f"{CONFIG} or {SUMMARY} in {folder} is damaged ({error}).") from error
+    usual, (steps, evaluated) = asdict(TaskOptions()), read_scores(folder)
     if not len(steps):
         return None
-    finished = (folder / SUMMARY).exists()
-    score = json.loads((folder / SUMMARY).read_text())["score"] if finished else float(evaluated[-RECENT:].mean())
+    score = summary.get("score") if finished else float(evaluated[-RECENT:].mean())
     if score is None or not np.isfinite(score):
         return None
     special = {name: value for name, value in task.items() if name not in ("env", "noise_ratio")}
     more = [f"{name} {value}" for name, value in special.items() if value != _listed(usual.get(name))]
-    env = ", ".join([task["env"], *more])
-    return Run(env, f"{task.get('noise_ratio', 0):g}", steps, evaluated, score, finished)
+    noise, learner = f"{task.get('noise_ratio', 0):g}", config.get("algorithm", "nesht")
+    return Run(env, noise, steps, evaluated, score, finished, learner, ", ".join(more))
 
 
 def _listed(value: object) -> object:
@@ -100,7 +119,14 @@ def _count(here: Sequence[Run], left_out: int) -> str:
 
 def _drawn(found: Groups) -> list[Figure]:
     evaluations = [
-        {"env": run.env, "noise": run.noise, "method": name, "seed": number, "steps": steps, "score": score}
+        {
+            "env": ", ".join(part for part in (run.env, run.special) if part),
+            "noise": run.noise,
+            "method": name,
+            "seed": number,
+            "steps": steps,
+            "score": score,
+        }
         for (name, _), each in found.items()
         for number, run in enumerate(each)
         for steps, score in zip(run.steps, run.scores, strict=True)

@@ -74,23 +74,22 @@ def table1(results: Results) -> Section:
         "averaged over tasks; seeds are drawn again within each task (stratified bootstrap).</p>",
         table(["", *whole], [["mean", *(interval(e, 2) if e else "" for e in across_tasks(runs, whole))]]),
         f"<h3>The paper's claims</h3><p>{thresholding_helps(runs)}</p>{against_the_paper(runs)}",
-        "<h3>How often does a run of ours beat one of theirs?</h3>",
-        table(["task", *rivals], chances),
+        *(
+            ("<h3>How often does a run of ours beat one of theirs?</h3>", table(["task", *rivals], chances))
+            * bool(chances)
+        ),
         "<h3>Which inputs are kept</h3><p>Recovery: kept real inputs, out of as many as could be kept. Leak: share of "
         "the variance in the first layer that comes from noise (in a linear policy, in the action).</p>",
         table(["task", *known], kept),
         f"<p>{noise_read(runs)}</p>",
-        curves(results.evaluations, "score", "curves", "Score over training; bands are 95 % intervals over seeds."),
-        curves(
-            with_recovery(results.evaluations),
-            "recovery",
-            "recovery",
-            "Real inputs kept, out of as many as could be, over training.",
-        ),
-        curves(
-            results.evaluations, "noise_leak", "leak", "Share of the action's variance that is noise, over training."
-        ),
     ]
+    drawn = (
+        ("score", "curves", "Score over training; bands are 95 % intervals over seeds."),
+        ("recovery", "recovery", "Real inputs kept, out of as many as could be, over training."),
+        ("noise_leak", "leak", "Share of the action's variance that is noise, over training."),
+    )
+    evaluations = with_recovery(results.evaluations)
+    parts += [curves(evaluations, *each) for each in drawn if values(evaluations, each[0])]
     presets = sorted({PRESETS.get(row.get("preset", ""), "") for row in runs} - {""})
     return Section(f"Table 1{', ' if presets else ''}{' and '.join(presets)}", ahead(runs), parts)
 

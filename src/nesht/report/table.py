@@ -83,7 +83,7 @@ def print_stability(found: Stability, console: Console | None = None) -> None:
         table.add_row(escape(choice.name), *kind, f"{choice.runs} of {found.runs}", f"{choice.share:.1%}", bar)
     console.print(table)
     if rest := len(found.choices) - len(shown):
-        console.print(f"and {rest} more inputs, chosen less often (--json lists all)", highlight=False)
+        console.print(f"and {rest} more inputs, chosen no more often (--json lists all)", highlight=False)
     if found.agreement is not None:
         console.print(f"agreement {found.agreement:.2f} (1: all the same, 0: as by chance)", highlight=False)
 

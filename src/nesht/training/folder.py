@@ -15,6 +15,7 @@ A fleet is a folder of run folders, one per seed.
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,9 +67,10 @@ class RunFolder:
     def check_free(self) -> None:
         """Refuse to begin a run where there is one."""
         if is_run(self.path):
-            raise UserError(
-                f"{self.path} already holds a run: `nesht resume {self.path}` goes on, --overwrite replaces it."
-            )
+            rival = algorithm_of(self.path)
+            goes_on = f"`nesht resume {self.path}` goes on, " if rival is None else ""
+            kind = "a run" if rival is None else f"a run of {rival}"
+            raise UserError(f"{self.path} already holds {kind}: {goes_on}--overwrite replaces it.")
 
     def start(self, config: Options) -> None:
         """Begin a new run here; one that was here before is removed."""
@@ -129,6 +131,14 @@ class RunFolder:
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run, finished or not."""
     return (path / CONFIG).exists()
+
+
+def algorithm_of(path: Path) -> str | None:
+    """Return which reinforcement learner's run a folder holds; None if it is an evolution strategy's."""
+    try:
+        return tomllib.loads((path / CONFIG).read_text()).get("algorithm")
+    except ValueError:  # damaged: what reads more of it says so
+        return None
 
 
 def holds_runs(path: Path) -> bool:
