@@ -210,7 +210,7 @@ def rivals_speed(device: str) -> str:
     columns = dict.fromkeys(column for row in rows.values() for column in row)
     table = [(f"`{name}`", *(f"{row[c]:,.0f}" if c in row else "" for c in columns)) for name, row in rows.items()]
     where = found.get("gpu") or f"a thread of {found['cpu']}"
-    return f"`{found['command']}` on {where}\n\n{_table(('', *columns), table)}"
+    return f"`{found['command']}` on {where}, {found['date'][:10]}\n\n{_table(('', *columns), table)}"
 
 
 def alike() -> str:

@@ -42,6 +42,9 @@ _HOME = {
     "tune": "nesht.tuning.search",
 }
 
+_ROOMS = ("baselines", "theory")
+"""Parts with public names of their own."""
+
 __all__ = [
     "Config",
     "MaskReward",
@@ -63,6 +66,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"nesht.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'nesht' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

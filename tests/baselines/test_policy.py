@@ -14,6 +14,7 @@ import torch
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import nesht
+from nesht.baselines import run
 from nesht.baselines.batched.run import train_batched
 from nesht.baselines.changes import changed
 from nesht.baselines.policy import moments_of
@@ -23,6 +24,8 @@ from nesht.cli import main
 from nesht.config import RuntimeOptions, TaskOptions
 from nesht.engines import make_engine
 from nesht.errors import UserError
+from nesht.policies.limits import Limits
+from nesht.policies.network import Network
 from nesht.tasks.task import make_task
 from nesht.training.evaluation import evaluate_policy
 
@@ -49,12 +52,28 @@ def theirs(config: BaselineConfig, folder: Path, seen: np.ndarray) -> np.ndarray
     return np.asarray(model.predict(seen.astype(np.float32), deterministic=True)[0])
 
 
+def known(model: Any) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the number, mean and variance of the observations that a model knows."""
+    if (normaliser := model.get_vec_normalize_env()) is not None:
+        return normaliser.obs_rms.count, normaliser.obs_rms.mean, normaliser.obs_rms.var
+    rows = model.replay_buffer.observations[: model.num_timesteps, 0].astype(float)
+    return len(rows), rows.mean(0), rows.var(0)
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("task", [NOISY, PENDULUM], ids=lambda task: task.env)
-def test_the_policy_does_what_the_model_does(name: str, task: TaskOptions, tmp_path: Path) -> None:
+def test_the_policy_does_what_the_model_does(
+    name: str, task: TaskOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(run, "make_model", lambda *given: made.append(make_model(*given)) or made[-1])
     config = config_of(name, task)
     train_baseline(config, tmp_path)
     policy = nesht.load_policy(tmp_path)
+    count, mean, variance = known(made[0])
+    assert policy.moments.count == pytest.approx(count)
+    np.testing.assert_allclose(policy.moments.mean, mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(policy.moments.std, np.sqrt(variance), rtol=1e-3)
     seen = policy.moments.mean + 2 * np.random.default_rng(0).standard_normal((50, policy.network.inputs))
     expected = theirs(config, tmp_path, seen)
     np.testing.assert_allclose(policy(seen), expected, rtol=1e-4, atol=1e-5)
@@ -110,19 +129,21 @@ def test_it_is_scored_on_the_task_with_every_reward(folder: Path, capsys: pytest
     found = [evaluate_policy(policy, 3, runtime=RuntimeOptions(engine)) for engine in ("auto", "batch", "gym")]
     assert all((each.scores == found[0].scores).all() for each in found)
     assert found[0].scores.mean() == pytest.approx(scores[1])
-    for options in (RuntimeOptions("fused"), RuntimeOptions(device="cuda")):
-        with pytest.raises(UserError, match="--engine batch"):
-            make_engine(make_task(NOISY), policy.network, options)
+    bounded = Network(33, 3, limits=Limits((-1.0,) * 3, (1.0,) * 3, bend=False))
+    for network in (policy.network, bounded):
+        for options in (RuntimeOptions("fused"), RuntimeOptions(device="cuda")):
+            with pytest.raises(UserError, match="--engine batch"):
+                make_engine(make_task(NOISY), network, options)
 
 
 def test_every_command_takes_it(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = str(folder / "seed-0")
-    main(["export", run, "--format", "torchscript", "--out", str(tmp_path / "policy.pt")])
-    policy, module = nesht.load_policy(run), torch.jit.load(tmp_path / "policy.pt")
+    path = str(folder / "seed-0")
+    main(["export", path, "--format", "torchscript", "--out", str(tmp_path / "policy.pt")])
+    policy, module = nesht.load_policy(path), torch.jit.load(tmp_path / "policy.pt")
     seen = np.random.default_rng(0).standard_normal((5, 33)).astype(np.float32)
     np.testing.assert_allclose(module(torch.from_numpy(seen[:, policy.used])), policy(seen), atol=1e-5)
     capsys.readouterr()
-    main(["watch", run, "--steps", "3", "--out", str(tmp_path / "episode.png")])
+    main(["watch", path, "--steps", "3", "--out", str(tmp_path / "episode.png")])
     assert "in 3 steps" in capsys.readouterr().out
     assert (tmp_path / "episode.png").exists()
 
@@ -133,7 +154,8 @@ def test_inspect_shows_what_anf_sac_is_connected_to(folder: Path, capsys: pytest
     assert len(found) == 2
     for each in found.values():
         assert sum(one["connections"] for one in each["used"]) <= round(0.2 * 33 * 8)
-        assert 0 < each["real_connections"] < 1
+        real = sum(one["connections"] for one in each["used"] if one["real"])
+        assert each["real_connections"] == pytest.approx(real / sum(one["connections"] for one in each["used"]))
     main(["inspect", str(folder / "seed-0")])
     assert "of the connections read real inputs (by chance 33%)" in " ".join(capsys.readouterr().out.split())
 
@@ -155,7 +177,7 @@ def test_runs_without_a_policy_are_named_and_the_others_scored(
     main(["eval", str(tmp_path / "fleet"), "--episodes", "1"])
     out, err = capfd.readouterr()
     assert "seed-1: score" in out
-    assert "seed-0 has no policy for nesht: it was trained on a game or by an older version" in err
+    assert "seed-0 has no policy for nesht: it was trained by an older version" in err
     assert "seed-2 has no policy yet: it is not finished" in err
     with pytest.raises(SystemExit):
         main(["eval", str(tmp_path / "fleet" / "seed-2")])

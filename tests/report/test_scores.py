@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from nesht.cli import main
 from nesht.report.scores import read_run, scores
+from nesht.storage import DamagedFileError
 
 
 def run(folder: Path, last: list[float], env: str = "Hopper-v4", finished: bool = True, more: str = "") -> Path:
@@ -44,9 +46,21 @@ def test_one_group_is_compared_with_nothing(tmp_path: Path) -> None:
 def test_other_tasks_are_rows_of_their_own_and_not_compared(tmp_path: Path, other: dict[str, str]) -> None:
     groups = {"a": [run(tmp_path / "a", [5.0])], "b": [run(tmp_path / "b", [6.0], **other)]}  # type: ignore[arg-type]
     section = scores(groups)
-    named = "Walker2d-v4 x10" if "env" in other else "Hopper-v4, max_episode_steps 20, reward_keep 0.1 x10"
+    named = "Walker2d-v4 x10" if "env" in other else "Hopper-v4 x10, max_episode_steps 20, reward_keep 0.1"
     assert section.lead == f"a on Hopper-v4 x10 5; b on {named} 6."
     assert "0.00" not in str(section.parts[0])
+    assert str(section.parts[0]).count("not on this task") == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("summary.json", '{"sc'), ("config.toml", "[tas"), ("config.toml", ""), ("config.toml", "[task]\nsteps = 3\n")],
+)
+def test_a_damaged_folder_is_named(tmp_path: Path, file: str, text: str) -> None:
+    folder = run(tmp_path / "a", [5.0])
+    (folder / file).write_text(text)
+    with pytest.raises(DamagedFileError, match=re.escape(str(folder))):
+        read_run(folder)
 
 
 def test_runs_that_are_not_finished_count_where_no_others_do(tmp_path: Path) -> None:
@@ -63,7 +77,7 @@ def test_runs_that_are_not_finished_count_where_no_others_do(tmp_path: Path) -> 
 def test_what_is_half_written_or_no_number_is_left_out(tmp_path: Path) -> None:
     folder = run(tmp_path / "a", [5.0], finished=False)
     with (folder / "evaluations.csv").open("a") as file:
-        file.write("0,3000")
+        file.write("0,3000,-")
     found = read_run(folder)
     assert found is not None
     assert found.steps.tolist() == [1000, 2000]
