@@ -138,11 +138,11 @@ class Report:
         given = {path.resolve(): path for path in self.paths if holds_runs(path)}
         groups = {str(path): find_runs(path) for path in given.values()}
         about = [("scores", scores(groups))] if groups else []
+        policies = {str(run): load_policy(run) for runs in groups.values() for run in runs if (run / FILE).exists()}
+        lost = measure_all(policies, self.importance, self.threads)
         for number, (name, runs) in enumerate(groups.items()):
-            policies = {str(run): load_policy(run) for run in runs if (run / FILE).exists()}
-            if policies:
-                lost = measure_all(policies, self.importance, self.threads)
-                about.append((f"inputs-{number}", inputs(name, policies, lost)))
+            if of_group := {str(run): policies[str(run)] for run in runs if str(run) in policies}:
+                about.append((f"inputs-{number}", inputs(name, of_group, lost)))
         results = [path for path in self.paths if not holds_runs(path)]
         for section in write_report(results, self.out, self.figures, about):
             print(f"{section.title}: {section.lead}" if section.lead else section.title)

@@ -132,7 +132,9 @@ def load_policy(path: str | Path) -> Policy:
     path = Path(path)
     file = path / FILE if path.is_dir() else path
     if not file.exists():
-        raise UserError(f"there is no policy at {file}.")
+        runs = sorted(each.parent.name for each in path.glob(f"*/{FILE}"))
+        hint = f" There is one in each of {', '.join(runs)} there." if runs else ""
+        raise UserError(f"there is no policy at {file}.{hint}")
     arrays, facts = read_arrays("policy", file)
     try:
         policy = _policy(arrays, facts)

@@ -63,7 +63,12 @@ def _plain(items: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def measure_all(policies: Mapping[str, Policy], episodes: int, threads: int) -> dict[str, Importance]:
-    """Measure policies by their names, with progress; nothing if there are no episodes to measure over."""
+    """Measure policies by their names, with progress; nothing if there are no episodes to measure over.
+
+    Policies for screens have no single inputs and are left out, where there are others.
+    """
+    if plain := {name: policy for name, policy in policies.items() if isinstance(policy.network, Network)}:
+        policies = plain
     found = {}
     for number, (name, policy) in enumerate(policies.items() if episodes else (), 1):
         print(f"{name} ({number} of {len(policies)})", file=sys.stderr, flush=True)

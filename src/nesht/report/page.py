@@ -90,6 +90,8 @@ def _section(folder: Path) -> tuple[Section, Results]:
 
 def _experiment(folder: Path) -> str:
     """Return the experiment that a folder holds, by its name."""
+    if not folder.exists():
+        raise UserError(f"there is no folder {folder}.")
     for name in (*SECTIONS, THEORY):
         if folder.name.startswith(name):
             return name

@@ -142,3 +142,20 @@ def test_conjugate_gradients_solve_each_run_on_its_own() -> None:
     goal[2] = 0  # is there at once, and must not spoil the others
     found = solve(lambda x: (matrix @ x[..., None])[..., 0], goal, torch.zeros_like(goal), 30)
     torch.testing.assert_close(found, torch.linalg.solve(matrix, goal), rtol=1e-4, atol=1e-4)
+
+
+def test_every_run_searches_until_it_has_found() -> None:
+    learner = TRPO(Shape(SEEN, ACTIONS), SETTINGS, range(RUNS), CPU)
+    origin = flat(learner.policy).detach().clone()
+    first = [0, 2, 99]  # the attempt of every run that is fine; the last run finds none
+    attempts = iter(range(100))
+
+    def judged() -> tuple[torch.Tensor, torch.Tensor]:
+        attempt = next(attempts)
+        return torch.tensor([1.0 if attempt >= fine else -1.0 for fine in first]), torch.zeros(RUNS)
+
+    with torch.no_grad():
+        found = learner._search(torch.ones_like(origin), judged, torch.zeros(RUNS))
+    assert found.tolist() == [True, True, False]
+    gone = (flat(learner.policy).detach() - origin).mean(1)
+    np.testing.assert_allclose(gone, [1.0, 0.8**2, 0.0], atol=1e-5)
