@@ -104,6 +104,9 @@ def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:
 
 
 def test_what_is_no_result_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no folder"):
+        write_report([tmp_path / "table1"], tmp_path / "report.html")
+    (tmp_path / "table1").mkdir()
     with pytest.raises(UserError, match="no results of an experiment"):
         write_report([tmp_path / "table1"], tmp_path / "report.html")
     made_up(tmp_path, "table1").rename(tmp_path / "other")
