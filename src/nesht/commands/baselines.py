@@ -30,7 +30,7 @@ class Baseline:
     eval_episodes: int = 10
     """Episodes per evaluation: every reward counts, best actions, steps are not counted."""
     settings: tuple[str, ...] = ()
-    """Settings of the algorithm to change, each as name=value: learning_rate=3e-4 net_arch=[256,256]."""
+    """Settings to change, each as name=value: learning_rate=3e-4 net_arch=[256,256]; `--settings help` lists them."""
     processes: int = 0
     """Processes at a time, each on one thread; 0 is one per core. On a GPU: sets of seeds at a time."""
     engine: Literal["auto", "gym", "fused"] = "auto"
