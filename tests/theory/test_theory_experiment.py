@@ -89,6 +89,7 @@ def test_the_report_shows_every_part(folder: Path, tmp_path: Path) -> None:
 def test_a_folder_without_results_and_options_that_do_not_apply_get_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "theory").mkdir()
     with pytest.raises(UserError, match="no results of an experiment"):
         write_report([tmp_path / "theory"], tmp_path / "report.html")
     for words in ("--steps 9", "--env Hopper-v4", "--preset paper", "--seeds 0-3"):
