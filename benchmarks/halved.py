@@ -81,7 +81,7 @@ def train(configs: list[BaselineConfig], outs: list[Path], halved: bool) -> None
 
 
 def main() -> None:
-    """Train both kinds beside each other, each as two sets; compare and write down."""
+    """Train both kinds beside each other, each as a set; compare and write down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--algorithm", choices=OFF_POLICY, default="td3")
     parser.add_argument("--env", default="Hopper-v4")

@@ -233,6 +233,19 @@ def alike() -> str:
     return _table(("", "seeds", "together", "stable-baselines3", "how often the former is better"), rows)
 
 
+def halved() -> str:
+    """Return how runs with halved products did beside those with whole ones."""
+    rows = []
+    for path in sorted(RESULTS.glob("halved-*.json")):
+        found = json.loads(path.read_text())
+        for when in ("at the end", "over all evaluations"):
+            scores = found[when]["scores"]
+            means = [_estimate(mean(scores[who]), False) for who in ("halved", "whole")]
+            chance = _chance(probability_of_improvement(scores["halved"], scores["whole"]))
+            rows.append((f"`{found['algorithm']}`, {when}", len(scores["halved"]), *means, chance))
+    return _table(("", "seeds", "halved", "whole", "how often the former is better"), rows)
+
+
 def _chance(found: Estimate) -> str:
     return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
 
@@ -322,6 +335,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "rivals-speed-cuda": partial(rivals_speed, "cuda"),
     "rivals-speed-cpu": partial(rivals_speed, "cpu"),
     "alike": alike,
+    "halved": halved,
     "tuning": tuning,
     "fleet": fleet,
     "speed": speed,

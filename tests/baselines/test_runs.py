@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -148,33 +150,59 @@ def test_a_folder_has_one_process_at_a_time(tmp_path: Path, capfd: pytest.Captur
     train(tmp_path, "--overwrite")
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
+def begun(out: Path, steps: int) -> subprocess.Popen[str]:
+    """Return a command with two processes, both of which have begun a run."""
     words = ["baseline", "ppo", "--env", "InvertedPendulum-v4", "--seeds", "0-1", "--processes", "2"]
-    command = [sys.executable, "-m", "nesht", *words, "--steps", "10_000_000", "--out", str(tmp_path)]
-    parent = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "nesht", *words, "--steps", str(steps), "--out", str(out)]
+    parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: all((out / f"seed-{seed}" / "config.toml").exists() for seed in (0, 1)))
+    return parent
 
-    def wait_until(fine: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 120
-        while not fine():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
 
-    def locked() -> bool:
-        try:
-            RunFolder(tmp_path / "seed-0").close()
-            RunFolder(tmp_path / "seed-1").close()
-        except UserError:
-            return True
-        return False
+def wait_until(fine: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not fine():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
+
+def is_locked(folder: Path) -> bool:
     try:
-        wait_until(lambda: all((tmp_path / f"seed-{seed}" / "config.toml").exists() for seed in (0, 1)))
-        assert locked()
+        RunFolder(folder).close()
+    except UserError:
+        return True
+    return False
+
+
+def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
+    parent = begun(tmp_path, 10_000_000)
+    folders = [tmp_path, tmp_path / "seed-0", tmp_path / "seed-1"]
+    try:
+        assert all(map(is_locked, folders))
     finally:
         parent.kill()
-        parent.wait()
-    wait_until(lambda: not locked())
+        parent.communicate()
+    wait_until(lambda: not any(map(is_locked, folders)))
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+def test_a_process_that_is_killed_fails_its_run_and_the_other_ends(tmp_path: Path) -> None:
+    parent = begun(tmp_path, 20_000)
+    found = [int(each.parent.name) for each in Path("/proc").glob("[0-9]*/cmdline") if is_worker_of(parent.pid, each)]
+    assert len(found) == 2
+    os.kill(found[0], signal.SIGKILL)
+    said = parent.communicate(timeout=300)[1]
+    assert parent.returncode == 2
+    assert "nesht: 1 of 2 processes failed, the first because: it was ended from outside (-9)" in said
+    assert len(list(tmp_path.glob("*/summary.json"))) == 1
+
+
+def is_worker_of(parent: int, command: Path) -> bool:
+    try:
+        of = int(command.with_name("stat").read_text().rpartition(")")[2].split()[1])
+        return of == parent and b"spawn_main" in command.read_bytes()
+    except OSError:  # it has ended
+        return False
 
 
 class Counting(gymnasium.Env[np.ndarray, Any]):
@@ -216,8 +244,9 @@ def test_discrete_actions_are_counted_from_where_the_environment_does(tmp_path: 
     ],
 )
 def test_environments_that_cannot_be_learnt_get_a_sentence(name: str, env: Any, sentence: str, tmp_path: Path) -> None:
+    few = ["learning_starts=50"] if name == "td3" else []
     with pytest.raises(UserError, match=sentence):
-        many.train_baselines([(config_of(name, env), tmp_path / "run")], progress=False)
+        many.train_baselines([(config_of(name, env, *few), tmp_path / "run")], progress=False)
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
@@ -242,11 +271,22 @@ def test_a_run_that_would_learn_nothing_is_refused(tmp_path: Path) -> None:
         ("gamma=2", "from 0 to 1"),
         ("normalise=1", "must be like False"),
         ("use_sde=True", "got 'use_sde=True'"),
+        ("learning_rate=1e999", "must be like 0.001"),
+        ("policy_delay=0", "a whole number of at least 1"),
+        ("policy_delay=often", "must be like 2"),
+        ("target_noise_clip={1}", "must be like 0.5"),
     ],
 )
 def test_bad_settings_get_a_sentence(change: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         changes.changed("td3", [change])
+
+
+def test_the_weight_of_the_entropy_is_learnt_by_those_that_can() -> None:
+    assert changes.changed("sac", ["ent_coef=auto_0.1"])["ent_coef"] == "auto_0.1"
+    assert changes.changed("sac", ["ent_coef=0.1"])["ent_coef"] == 0.1
+    with pytest.raises(UserError, match="ent_coef must be like"):
+        changes.changed("ppo", ["ent_coef=auto"])
 
 
 def test_settings_are_changed_by_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
@@ -13,19 +14,26 @@ from nesht.errors import UserError, near_matches
 
 OURS = ("policy", "env", "seed", "device", "policy_kwargs", "tensorboard_log", "_init_setup_model", "options")
 """Arguments of an algorithm that are not for users."""
-OTHERS = ("use_sde", "sde_sample_freq", "replay_buffer_class", "replay_buffer_kwargs")
+OTHERS = (
+    *("use_sde", "sde_sample_freq", "replay_buffer_class", "replay_buffer_kwargs"),
+    *("rollout_buffer_class", "rollout_buffer_kwargs", "optimize_memory_usage"),
+)
 """Those that make another kind of policy or memory, which could not be written down."""
 
 
+LEARN_ENTROPY = ("sac", "anf-sac")
+"""Those that can find the weight of the entropy themselves."""
+
+
 def _at_least_one(value: Any) -> bool:
-    return isinstance(value, int) and value >= 1
+    return type(value) is int and value >= 1
 
 
 RULES: dict[str, tuple[tuple[str, ...], Callable[[Any], bool]]] = {
     "a whole number of at least 1": (
         (
             *("batch_size", "buffer_size", "n_envs", "n_steps", "n_epochs", "cg_max_steps", "n_critic_updates"),
-            *("sub_sampling_factor", "topology_every"),
+            *("sub_sampling_factor", "topology_every", "train_freq", "policy_delay"),
         ),
         _at_least_one,
     ),
@@ -63,21 +71,24 @@ def changed(name: str, changes: list[str], env: Any = "") -> Settings:
     settings = dict(settings_for(name, env))
     for change in changes:
         key, equals, text = change.partition("=")
-        value, more = _read(text), [] if key in settings else _arguments(name)
-        if not equals or key not in (*settings, *more):
-            known = ", ".join(f"{known}={value}".replace(" ", "") for known, value in settings.items())
-            hint = near_matches(key, [*settings, *more]) if equals else ""
-            raise UserError(
-                f"--settings takes name=value with a setting of {name}; got {change!r}.{hint} It has {known}."
+        more = {} if key in settings else _arguments(name)
+        known = {**more, **settings}
+        if not equals or key not in known:
+            hint = near_matches(key, known) if equals else ""
+            has = ", ".join(f"{each}={value}".replace(" ", "") for each, value in settings.items())
+            others = f" Of stable-baselines3 also: {', '.join(each for each in more if each not in settings)}." * bool(
+                more
             )
-        if key not in settings:
-            settings[key] = value
-        elif isinstance(settings[key], int) and isinstance(value, float) and value.is_integer():
-            settings[key] = int(value)  # 1e5
-        elif _is_like(settings[key], value) or (key == "ent_coef" and str(value).startswith("auto")):
-            settings[key] = value
-        else:
-            raise UserError(f"{key} must be like {settings[key]!r}, got {text!r}.")
+            raise UserError(
+                f"--settings takes name=value with a setting of {name}; got {change!r}.{hint} It has {has}.{others}"
+            )
+        value = _read(text)
+        if type(known[key]) is int and isinstance(value, float) and value.is_integer():
+            value = int(value)  # 1e5
+        learnt = key == "ent_coef" and name in LEARN_ENTROPY and str(value).startswith("auto")
+        if not (learnt or _is_like(known[key], value)):
+            raise UserError(f"{key} must be like {known[key]!r}, got {text!r}.")
+        settings[key] = value
     check_settings(settings)
     return settings
 
@@ -93,17 +104,18 @@ def _read(text: str) -> Any:
 
 
 def _is_like(known: Any, value: Any) -> bool:
-    if isinstance(known, float) and type(value) is int:
-        return True
-    if isinstance(known, str):
-        return isinstance(value, int | float) and not isinstance(value, bool)  # ent_coef
+    """Whether a value may stand in another's place; where that is none or text, a number may."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    if known is None or isinstance(known, str | float):
+        return type(value) in (int, float)
     return type(value) is type(known)
 
 
-def _arguments(name: str) -> list[str]:
-    """Return the arguments of an algorithm, if it is installed."""
+def _arguments(name: str) -> dict[str, Any]:
+    """Return the other arguments of an algorithm with their usual values, if it is installed."""
     if find_spec("stable_baselines3") is None or find_spec("sb3_contrib") is None:
-        return []
+        return {}
     kinds = map(algorithm, ("anf-sac", "sac") if name == "anf-sac" else (name,))
-    found = [each for kind in kinds for each in inspect.signature(kind).parameters]
-    return [each for each in found if each not in (*OURS, *OTHERS)]
+    found = {each.name: each.default for kind in kinds for each in inspect.signature(kind).parameters.values()}
+    return {each: value for each, value in found.items() if each not in (*OURS, *OTHERS)}

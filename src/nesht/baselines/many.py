@@ -11,7 +11,10 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import closing, nullcontext
 from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from nesht.baselines.settings import CONTINUOUS, check, check_name
 from nesht.engines import cores
 from nesht.errors import UserError
 from nesht.tasks.task import make_task
-from nesht.training.folder import SUMMARY, is_run
+from nesht.training.folder import SUMMARY, RunFolder, is_run
 from nesht.training.progress import clock
 
 SETS = 4
@@ -34,18 +37,32 @@ PAUSE = 5.0
 Job = tuple[BaselineConfig, Path]
 """A run and its folder."""
 
+Failure = tuple[type[Exception], str]
+"""What a process failed with."""
 
-def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = True, overwrite: bool = False) -> None:
+
+def train_baselines(
+    jobs: Sequence[Job],
+    processes: int = 0,
+    progress: bool = True,
+    overwrite: bool = False,
+    claim: Path | None = None,
+) -> None:
     """Train all runs that are not finished, or with `overwrite` all; an interrupted run begins again.
 
     Those that can be are trained together on the GPU, all seeds of a setting as one set; the others in processes, each
     by itself or, where the fused engine was asked for, with others. `processes` is how many sets or processes there are
-    at a time; 0 is a few sets, and a process per core.
+    at a time; 0 is a few sets, and a process per core. Meanwhile no other process may `claim` the same folder.
     """
     _check(jobs, overwrite)
-    todo = [job for job in jobs if overwrite or not (job[1] / SUMMARY).exists()]
-    if progress and len(todo) < len(jobs):
-        print(f"{len(jobs) - len(todo)} of {len(jobs)} runs are there; {len(todo)} to go", file=sys.stderr)
+    with closing(RunFolder(claim)) if claim else nullcontext():
+        _train([job for job in jobs if overwrite or not (job[1] / SUMMARY).exists()], len(jobs), processes, progress)
+
+
+def _train(todo: list[Job], count: int, processes: int, progress: bool) -> None:
+    """Train runs, of so many of which the others are finished."""
+    if progress and len(todo) < count:
+        print(f"{count - len(todo)} of {count} runs are there; {len(todo)} to go", file=sys.stderr)
     sets: dict[tuple[str, str], list[Job]] = {}
     alone: list[list[Job]] = []
     for job in todo:
@@ -57,27 +74,33 @@ def train_baselines(jobs: Sequence[Job], processes: int = 0, progress: bool = Tr
     on_gpu, on_cpu = ([each for (place, _), each in sets.items() if place == name] for name in ("cuda", "cpu"))
     if on_gpu:
         _take_turns(on_gpu, processes or SETS, progress)
-    processes = processes or cores()
+    processes = max(1, processes or cores())
     parts = -(-processes // len(on_cpu)) if on_cpu else 1
     if groups := [each[part::parts] for each in on_cpu for part in range(min(parts, len(each)))] + alone:
         _in_processes(groups, processes, progress)
 
 
+def check_run(config: BaselineConfig) -> None:
+    """Raise UserError if a run makes no sense, whatever there is to compute it."""
+    check_name(config.algorithm)
+    config.check()
+    if config.steps <= (first := config.settings.get("learning_starts", 0)):
+        raise UserError(
+            f"{config.algorithm} would learn nothing in {config.steps:,} steps: in the first {first:,} it only looks "
+            "around. Give it more steps (in an experiment, learners take a tenth of --steps), or "
+            "--settings learning_starts=100."
+        )
+
+
 def _check(jobs: Sequence[Job], overwrite: bool) -> None:
     """Raise UserError about the first mistake: before any process starts, and before anything is replaced."""
-    for algorithm, task in {(config.algorithm, repr(config.task)): config.task for config, _ in jobs}.items():
-        check_name(algorithm[0])
-        if make_task(task).spaces[2] is not None and algorithm[0] in CONTINUOUS:
-            raise UserError(f"{algorithm[0]} needs continuous actions, which {task.env} has not: use trpo, ppo or a2c.")
     for config, out in jobs:
-        config.check()
-        if config.steps <= (first := config.settings.get("learning_starts", 0)):
-            raise UserError(
-                f"{config.algorithm} would learn nothing in {config.steps:,} steps: in the first {first:,} it only "
-                "looks around. Give it more of them, or --settings learning_starts=100."
-            )
+        check_run(config)
         if is_run(out) and not overwrite and not config.made(out):
             raise UserError(f"{out} holds a run with other options; choose another --out, or --overwrite it.")
+    for (name, _), task in {(config.algorithm, repr(config.task)): config.task for config, _ in jobs}.items():
+        if make_task(task).spaces[2] is not None and name in CONTINUOUS:
+            raise UserError(f"{name} needs continuous actions, which {task.env} has not: use trpo, ppo or a2c.")
 
 
 def is_batched(config: BaselineConfig) -> bool:
@@ -126,21 +149,43 @@ def _in_processes(groups: list[list[Job]], processes: int, progress: bool) -> No
     if len(groups) == 1:
         _run(groups[0], (lambda steps, score: show({None: (len(jobs) * steps, score)})) if show else None)
         return
-    context = multiprocessing.get_context("spawn")
-    began = time.time()
-    with context.Pool(min(len(groups), processes), _begin, maxtasksperchild=1) as pool:
-        waiting = [pool.apply_async(_try, [group]) for group in groups]
-        while not all(each.ready() for each in waiting):
+    context, began = multiprocessing.get_context("spawn"), time.time()
+    waiting, running, failed = list(groups), list[tuple[SpawnProcess, Connection]](), list[Failure]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < processes:
+                said, say = context.Pipe(duplex=False)
+                process = context.Process(target=_try, args=(waiting.pop(0), say))
+                process.start()
+                say.close()
+                running.append((process, said))
             time.sleep(0.2)
+            for each in [each for each in running if not each[0].is_alive()]:
+                running.remove(each)
+                failed += _failure(*each)
             if show is not None:
                 show({out: last for _, out in jobs if (last := _last(out, began)) is not None})
-        failed = [error for each in waiting if (error := each.get()) is not None]
+    finally:
+        for process, _ in running:
+            process.terminate()
+            process.join()
     if failed:
         kind, words = failed[0]
         raise kind(f"{len(failed)} of {len(groups)} processes failed, the first because: {words}")
 
 
-def _begin() -> None:
+def _failure(process: SpawnProcess, said: Connection) -> list[Failure]:
+    """Return why a process that has ended failed, if it did."""
+    try:
+        return [said.recv()]
+    except EOFError:  # nothing was said
+        if process.exitcode == 0:
+            return []
+    words = f"it was ended from outside ({process.exitcode}), perhaps for want of memory: try fewer --processes."
+    return [(UserError, words)]
+
+
+def _follow_parent() -> None:
     """Leave Ctrl-C to the process that began this one, and end when it does, however that came about."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -164,15 +209,15 @@ def _run(group: list[Job], report: Report | None = None) -> None:
         train_baseline(config, out, report)
 
 
-def _try(group: list[Job]) -> tuple[type[Exception], str] | None:
-    """Train in a process of the pool; returns what went wrong: a mistake of the user's, or another, and where."""
+def _try(group: list[Job], say: Connection) -> None:
+    """Train in a process of its own; says what went wrong: a mistake of the user's, or another, and where."""
+    _follow_parent()
     try:
         _run(group)
     except UserError as error:
-        return UserError, str(error)
+        say.send((UserError, str(error)))
     except Exception:
-        return RuntimeError, traceback.format_exc()
-    return None
+        say.send((RuntimeError, traceback.format_exc()))
 
 
 def _last(out: Path, began: float) -> tuple[int, float] | None:

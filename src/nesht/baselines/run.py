@@ -84,7 +84,10 @@ class BaselineConfig:
         """Whether the run of a folder, finished or not, is the one of these options, wherever it was computed."""
         if not (folder / CONFIG).exists():
             return False
-        there, wanted = tomllib.loads((folder / CONFIG).read_text()), tomllib.loads(self.to_toml())
+        try:
+            there, wanted = tomllib.loads((folder / CONFIG).read_text()), tomllib.loads(self.to_toml())
+        except ValueError:  # damaged
+            return False
         return all(there.get(name) == wanted.get(name) for name in {*there, *wanted}.difference(WHERE))
 
     def to_toml(self) -> str:

@@ -69,7 +69,7 @@ class Baseline:
                 self.engine,
             )
             jobs.append((config, out / f"seed-{seed}"))
-        train_baselines(jobs, self.processes, overwrite=self.overwrite)
+        train_baselines(jobs, self.processes, overwrite=self.overwrite, claim=out)
         for config, place in jobs:
             summary = json.loads((place / SUMMARY).read_text())
             print(

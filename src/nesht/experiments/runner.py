@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from nesht import __version__
-from nesht.baselines.many import train_baselines
+from nesht.baselines.many import check_run, train_baselines
 from nesht.baselines.run import BaselineConfig
 from nesht.config import Config
 from nesht.experiments.design import Cell
@@ -118,6 +118,9 @@ def run_experiment(
     """
     results = Results.read(out)
     missing = [run for run in results.missing(cells, seeds) if only(*run)]
+    for cell in {cell.digest(): cell for cell, _ in missing}.values():
+        if isinstance(cell.config, BaselineConfig):
+            check_run(cell.config)
     for task in {repr(cell.config.task): cell.config.task for cell, _ in missing}.values():
         _ = make_task(task).spaces  # a mistake is found here, before anything is said or done
     total = sum(only(cell, seed) for cell in cells for seed in seeds)

@@ -63,7 +63,7 @@ def scores(groups: Mapping[str, Sequence[Path]]) -> Section:
         taken = " to ".join(f"{step:,}" for step in dict.fromkeys((steps[0], steps[-1])))
         compared = rivals and name != first
         chance = interval(probability_of_improvement(rivals, numbers), 2) if compared else ""
-        chance = chance or ("" if name == first else "not on this task")
+        chance = chance or ("" if name == first else "nothing to compare")
         learner = ", ".join(sorted({run.learner for run in here}))
         count = _count(here, len(found[name, task]) - len(here))
         rows.append([escape(name), escape(learner), escape(task), count, taken, interval(score), chance])
@@ -89,15 +89,15 @@ def read_run(folder: Path) -> Run | None:
     try:
         config = tomllib.loads((folder / CONFIG).read_text())
         task, finished = config["task"], (folder / SUMMARY).exists()
-        summary = json.loads((folder / SUMMARY).read_text()) if finished else {}
+        score = float(json.loads((folder / SUMMARY).read_text())["score"]) if finished else None
         env = task["env"]
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(f"{CONFIG} or {SUMMARY} in {folder} is damaged ({error}).") from error
     usual, (steps, evaluated) = asdict(TaskOptions()), read_scores(folder)
     if not len(steps):
         return None
-    score = summary.get("score") if finished else float(evaluated[-RECENT:].mean())
-    if score is None or not np.isfinite(score):
+    score = float(evaluated[-RECENT:].mean()) if score is None else score
+    if not np.isfinite(score):
         return None
     special = {name: value for name, value in task.items() if name not in ("env", "noise_ratio")}
     more = [f"{name} {value}" for name, value in special.items() if value != _listed(usual.get(name))]

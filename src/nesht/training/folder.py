@@ -137,8 +137,8 @@ def algorithm_of(path: Path) -> str | None:
     """Return which reinforcement learner's run a folder holds; None if it is an evolution strategy's."""
     try:
         return tomllib.loads((path / CONFIG).read_text()).get("algorithm")
-    except ValueError:  # damaged: what reads more of it says so
-        return None
+    except ValueError as error:
+        raise DamagedFileError(f"{CONFIG} in {path} is damaged ({error}); remove what is there.") from error
 
 
 def holds_runs(path: Path) -> bool:
