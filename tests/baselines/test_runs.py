@@ -138,6 +138,11 @@ def test_overwriting_replaces_a_run_once_nothing_is_wrong_and_nothing_else(
     for more in (["--env", "Hoper-v4"], ["--steps", "0"], ["--device", "cuda"], ["--seeds", "3-1"], ["--seeds", "0,0"]):
         if more != ["--device", "cuda"] or not torch.cuda.is_available():
             refused(capfd, tmp_path, "--overwrite", *more)
+    assert "processes must be" in refused(capfd, tmp_path, "--overwrite", "--processes", "-1")
+    refused(capfd, tmp_path / "new", "--env", "Hoper-v4")
+    if not torch.cuda.is_available():
+        refused(capfd, tmp_path / "new", "--device", "cuda")
+    assert not (tmp_path / "new").exists()
     train(tmp_path, "--overwrite", "--steps", "60")
     assert json.loads((tmp_path / "seed-0" / "summary.json").read_text())["steps"] == 60
     assert (tmp_path / "seed-0" / "notes.txt").read_text() == "mine"

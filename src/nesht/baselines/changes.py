@@ -19,8 +19,6 @@ OTHERS = (
     *("rollout_buffer_class", "rollout_buffer_kwargs", "optimize_memory_usage"),
 )
 """Those that make another kind of policy or memory, which could not be written down."""
-
-
 LEARN_ENTROPY = ("sac", "anf-sac")
 """Those that can find the weight of the entropy themselves."""
 
@@ -76,11 +74,10 @@ def changed(name: str, changes: list[str], env: Any = "") -> Settings:
         if not equals or key not in known:
             hint = near_matches(key, known) if equals else ""
             has = ", ".join(f"{each}={value}".replace(" ", "") for each, value in settings.items())
-            others = f" Of stable-baselines3 also: {', '.join(each for each in more if each not in settings)}." * bool(
-                more
-            )
+            others = ", ".join(each for each in more if each not in settings)
+            also = f" Of stable-baselines3 also: {others}." if others else ""
             raise UserError(
-                f"--settings takes name=value with a setting of {name}; got {change!r}.{hint} It has {has}.{others}"
+                f"--settings takes name=value with a setting of {name}; got {change!r}.{hint} It has {has}.{also}"
             )
         value = _read(text)
         if type(known[key]) is int and isinstance(value, float) and value.is_integer():

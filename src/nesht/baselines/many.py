@@ -54,9 +54,11 @@ def train_baselines(
     by itself or, where the fused engine was asked for, with others. `processes` is how many sets or processes there are
     at a time; 0 is a few sets, and a process per core. Meanwhile no other process may `claim` the same folder.
     """
+    if processes < 0:
+        raise UserError(f"processes must be 0 (as many as suit the machine) or more, got {processes}.")
     _check(jobs, overwrite)
     with closing(RunFolder(claim)) if claim else nullcontext():
-        _train([job for job in jobs if overwrite or not (job[1] / SUMMARY).exists()], len(jobs), processes, progress)
+        _train(_to_do(jobs, overwrite), len(jobs), processes, progress)
 
 
 def _train(todo: list[Job], count: int, processes: int, progress: bool) -> None:
@@ -69,12 +71,11 @@ def _train(todo: list[Job], count: int, processes: int, progress: bool) -> None:
         if is_batched(job[0]):
             sets.setdefault((where(job[0]), repr(job[0].identity())), []).append(job)
         else:
-            check(job[0].algorithm, job[0].device)
             alone.append([job])
     on_gpu, on_cpu = ([each for (place, _), each in sets.items() if place == name] for name in ("cuda", "cpu"))
     if on_gpu:
         _take_turns(on_gpu, processes or SETS, progress)
-    processes = max(1, processes or cores())
+    processes = processes or cores()
     parts = -(-processes // len(on_cpu)) if on_cpu else 1
     if groups := [each[part::parts] for each in on_cpu for part in range(min(parts, len(each)))] + alone:
         _in_processes(groups, processes, progress)
@@ -101,6 +102,13 @@ def _check(jobs: Sequence[Job], overwrite: bool) -> None:
     for (name, _), task in {(config.algorithm, repr(config.task)): config.task for config, _ in jobs}.items():
         if make_task(task).spaces[2] is not None and name in CONTINUOUS:
             raise UserError(f"{name} needs continuous actions, which {task.env} has not: use trpo, ppo or a2c.")
+    for config, _ in _to_do(jobs, overwrite):
+        if not is_batched(config):
+            check(config.algorithm, config.device)
+
+
+def _to_do(jobs: Sequence[Job], overwrite: bool) -> list[Job]:
+    return [job for job in jobs if overwrite or not (job[1] / SUMMARY).exists()]
 
 
 def is_batched(config: BaselineConfig) -> bool:

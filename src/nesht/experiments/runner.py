@@ -55,6 +55,8 @@ MEASURES = (
 )
 KEYS = ("digest", "batch")
 """A row's settings, and the entry of about.json that made it."""
+PACKAGES = ("numpy", "mujoco", "mujoco-core", "gymnasium", "torch", "stable-baselines3", "sb3-contrib", "warp-lang")
+"""Those whose versions belong to a result."""
 
 
 @dataclass
@@ -236,16 +238,7 @@ def _measures(cell: Cell, place: Path) -> Row:
 def machine() -> Row:
     """Return what about this machine and its software belongs to a result."""
     packages = {"nesht": __version__, "python": platform.python_version()}
-    for name in (
-        "numpy",
-        "mujoco",
-        "mujoco-core",
-        "gymnasium",
-        "torch",
-        "stable-baselines3",
-        "sb3-contrib",
-        "warp-lang",
-    ):
+    for name in PACKAGES:
         try:
             packages[name] = version(name)
         except PackageNotFoundError:

@@ -25,9 +25,9 @@ WHY_LEARNERS = (
     "The reinforcement learners have the settings of rl-baselines3-zoo, ANF-SAC those of its authors; the paper does "
     "not say which it used, and our noise enters as observations, for ANF-SAC too, not inside its networks. On "
     "HalfCheetah the paper's ANF-SAC failed after an impressive performance; ours moves only if it sees every reward. "
-    "Where policies of TRPO and A2C were kept they read noise as strongly as anything, and half of their actions or "
-    "more lie at the bounds; on HalfCheetah TRPO's lose by that what they earn, or more. TRPO's observations and "
-    "rewards are scaled; on Hopper one run without that was still far above the paper's."
+    "Where policies of TRPO and A2C were kept they read noise as strongly as anything, and about half of their actions "
+    "or more lie at the bounds; without the weights that read noise their mean scores are higher. TRPO's observations "
+    "and rewards are scaled; on Hopper one run without that was still far above the paper's."
 )
 """Why the reinforcement learners' do."""
 
