@@ -255,6 +255,15 @@ def test_environments_that_cannot_be_learnt_get_a_sentence(name: str, env: Any, 
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
+def test_actions_without_bounds_replace_no_finished_run(tmp_path: Path) -> None:
+    config = config_of("ppo", lambda: Counting(Box(-1, 1, (1,))), "n_steps=32", "batch_size=32")
+    many.train_baselines([(config, tmp_path / "run")], progress=False)
+    unbounded = config.change(task=TaskOptions(lambda: Counting(Box(-np.inf, np.inf, (1,)))))
+    with pytest.raises(UserError, match="no bounds"):
+        many.train_baselines([(unbounded, tmp_path / "run")], progress=False, overwrite=True)
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
 def test_a_run_that_would_learn_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="would learn nothing in 64 steps"):
         many.train_baselines([(config_of("sac", "Hopper-v4"), tmp_path / "run")])

@@ -76,11 +76,11 @@ def test_a_robot_is_watched_as_it_is_scored(tmp_path: Path) -> None:
 
 
 class Door(gymnasium.Env):
-    """Three steps; the actions are numbered from 5, and 6 opens it."""
+    """Three steps; the actions are numbered from 5, and 6 opens it. Counts how often it is drawn."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (2,))
     action_space = gymnasium.spaces.Discrete(2, start=5)
-    steps = 0
+    steps, drawn = 0, 0
 
     def reset(self, **_: Any) -> tuple[np.ndarray, dict[str, Any]]:
         self.steps = 0
@@ -91,15 +91,39 @@ class Door(gymnasium.Env):
         return np.ones(2, np.float32), {5: 1.0, 6: 10.0}[action], self.steps == 3, False, {}
 
     def render(self) -> np.ndarray:
+        Door.drawn += 1
         return np.zeros((4, 4, 3), np.uint8)
 
 
-def test_actions_are_counted_as_the_environment_counts_them(tmp_path: Path) -> None:
+@pytest.fixture
+def opens() -> Policy:
+    """A policy that opens the door at every step."""
     network = Network(2, 2, (), bias=False, discrete=True)
     task = {"env": f"{__name__}:Door", "n_real": 2}
-    opens = Policy(network, np.array([0.0, 0, 1, 0]), Moments.none(1, 2), False, ["feature 0", "feature 1"], task)
+    return Policy(network, np.array([0.0, 0, 1, 0]), Moments.none(1, 2), False, ["feature 0", "feature 1"], task)
+
+
+def test_actions_are_counted_as_the_environment_counts_them(opens: Policy, tmp_path: Path) -> None:
     assert watch(opens, tmp_path / "door.gif") == (30, 3)
     assert evaluate_policy(opens, 1).scores[0] == 30
+
+
+def test_only_what_is_shown_is_drawn_and_waiting_is_not_silent(
+    opens: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nesht.report.watch.PAUSE", 0.0)
+    monkeypatch.setattr(Door, "drawn", 0)
+    watch(opens, tmp_path / "door.gif", steps=100, every=2)
+    assert Door.drawn == 2
+    assert "step 2 of at most 100 · score 20" in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_written_is_said_before_the_episode(opens: Policy, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    before = Door.drawn
+    with pytest.raises(UserError, match="cannot write"):
+        watch(opens, tmp_path / "file" / "door.gif")
+    assert Door.drawn == before
 
 
 def test_the_kind_of_picture_must_be_known(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from nesht.baselines.batched import why_not
-from nesht.baselines.run import EVALUATIONS, BaselineConfig, Report, train_baseline
+from nesht.baselines.run import EVALUATIONS, BaselineConfig, Report, check_actions, train_baseline
 from nesht.baselines.settings import CONTINUOUS, check, check_name
 from nesht.engines import cores
 from nesht.errors import UserError
@@ -100,7 +100,8 @@ def _check(jobs: Sequence[Job], overwrite: bool) -> None:
         if is_run(out) and not overwrite and not config.made(out):
             raise UserError(f"{out} holds a run with other options; choose another --out, or --overwrite it.")
     for (name, _), task in {(config.algorithm, repr(config.task)): config.task for config, _ in jobs}.items():
-        if make_task(task).spaces[2] is not None and name in CONTINUOUS:
+        check_actions(made := make_task(task))
+        if made.discrete and name in CONTINUOUS:
             raise UserError(f"{name} needs continuous actions, which {task.env} has not: use trpo, ppo or a2c.")
     for config, _ in _to_do(jobs, overwrite):
         if not is_batched(config):

@@ -117,7 +117,7 @@ def train_baseline(config: BaselineConfig, out: Path, report: Report | None = No
     config = config.change(engine="gym", device=str(get_device(config.device)))
     torch.set_num_threads(1)
     task = make_task(config.task)
-    _ = task.spaces  # known from here on
+    check_actions(task)
     with closing(Diary(config, out)) as diary:
         return _train(config, task, diary, out, report)
 
@@ -199,6 +199,19 @@ def _seen(model: Any) -> Moments:
     return moments_of(rows.reshape(-1, rows.shape[-1]))
 
 
+def check_actions(task: Task) -> None:
+    """Raise UserError if a task's actions are not what rivals can learn."""
+    _ = task.spaces  # known from here on
+    if task.locomotion is not None or task.discrete:
+        return
+    with closing(task.make_base()) as env:
+        actions = env.action_space
+    if isinstance(actions, Box) and not np.isfinite([actions.low, actions.high]).all():
+        raise UserError(
+            f"the actions of {task.name} have no bounds, which rivals need: give their space a finite low and high."
+        )
+
+
 def _single(task: Task) -> Any:
     """Make a task's environment as stable-baselines3 takes it: discrete actions are counted from 0 there.
 
@@ -212,11 +225,6 @@ def _single(task: Task) -> Any:
         warnings.simplefilter("ignore")
         env = DtypeObservation(task.make(), np.float32)
     actions = env.action_space
-    if isinstance(actions, Box) and not np.isfinite([actions.low, actions.high]).all():
-        env.close()
-        raise UserError(
-            f"the actions of {task.name} have no bounds, which rivals need: give their space a finite low and high."
-        )
     return TransformAction(env, task.native, Discrete(actions.n)) if isinstance(actions, Discrete) else env
 
 

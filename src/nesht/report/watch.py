@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +21,12 @@ KINDS = (".gif", ".webp", ".png")
 SIZE = 320
 """Height of a picture."""
 
+PAUSE = 5.0
+"""Seconds between two lines of progress."""
+
+Moment = tuple[Callable[[], np.ndarray], float]
+"""What draws an environment as it is after a step, and the step's reward."""
+
 
 def watch(policy: Policy, out: Path, seed: int = 0, steps: int = 1000, every: int = 2) -> tuple[float, int]:
     """Write an animated picture of an episode, with every so many-th step in it; returns the score and the steps."""
@@ -29,16 +38,22 @@ def watch(policy: Policy, out: Path, seed: int = 0, steps: int = 1000, every: in
         raise UserError(f"--out must end in {', '.join(KINDS)}, got {out.name}.")
     if steps < 1 or every < 1:
         raise UserError("steps and every must be at least 1.")
-    pictures, score, count = [], 0.0, 0
-    for pixels, reward in _episode(policy, seed):
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written is said before the episode, if possible
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error}.") from error
+    pictures, score, count, said = [], 0.0, 0, time.monotonic()
+    for draw, reward in _episode(policy, seed):
         if count % every == 0:
-            picture = Image.fromarray(pixels)
+            picture = Image.fromarray(draw())
             pictures.append(picture.resize((SIZE * picture.width // picture.height, SIZE)))
         score, count = score + reward, count + 1
+        if time.monotonic() - said > PAUSE:
+            said = time.monotonic()
+            print(f"step {count} of at most {steps} · score {score:.0f}", file=sys.stderr, flush=True)
         if count == steps:
             break
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
         pictures[0].save(out, save_all=True, append_images=pictures[1:], duration=round(1000 * every / 30), loop=0)
     except OSError as error:
         raise UserError(f"cannot write {out}: {error}.") from error
@@ -59,14 +74,14 @@ def last_screen(policy: Policy, steps: int = 100) -> np.ndarray:
     return np.asarray(screens[0, -1])
 
 
-def _episode(policy: Policy, seed: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield what is to be seen after each step, and its reward."""
+def _episode(policy: Policy, seed: int) -> Iterator[Moment]:
+    """Yield what draws the environment after each step, and its reward."""
     task = task_of(policy.task)
     key = keys.pack(seed, keys.AFTER_TRAINING, keys.EVALUATION, 0)
     return _game(policy, task, task.game, key) if task.game is not None else _environment(policy, task, key)
 
 
-def _environment(policy: Policy, task: Task, key: int) -> Iterator[tuple[np.ndarray, float]]:
+def _environment(policy: Policy, task: Task, key: int) -> Iterator[Moment]:
     if "DISPLAY" not in os.environ:
         os.environ.setdefault("MUJOCO_GL", "egl")
     env = task.make(render_mode="rgb_array")
@@ -76,7 +91,7 @@ def _environment(policy: Policy, task: Task, key: int) -> Iterator[tuple[np.ndar
         while not done:
             seen, reward, terminated, truncated, info = env.step(task.native(policy(seen)))
             done = bool(terminated or truncated)
-            yield _rendered(env, task), float(info.get("dense_reward", reward))
+            yield partial(_rendered, env, task), float(info.get("dense_reward", reward))
     finally:
         env.close()
 
@@ -92,7 +107,7 @@ def _rendered(env: object, task: Task) -> np.ndarray:
     return pixels
 
 
-def _game(policy: Policy, task: Task, game: Game, key: int) -> Iterator[tuple[np.ndarray, float]]:
+def _game(policy: Policy, task: Task, game: Game, key: int) -> Iterator[Moment]:
     """Play the same game twice, side by side: grey and small for the policy, and as it is on a television."""
     env, shown = game.make(1, 1, task.max_episode_steps), game.make(1, 1, task.max_episode_steps, television=True)
     seeds = np.array([keys.generator(key, keys.Stream.RESET).integers(2**31)]) if game.options.sticky else None
@@ -107,7 +122,7 @@ def _game(policy: Policy, task: Task, game: Game, key: int) -> Iterator[tuple[np
             pixels = shown.step(action)[0][0, -1]
             done, count = bool(ended[0] or cut[0]), count + 1
             if count > wait:
-                yield pixels, float(rewards[0])
+                yield partial(np.asarray, pixels), float(rewards[0])
     finally:
         env.close()
         shown.close()
