@@ -29,7 +29,7 @@ from nesht.baselines.run import BaselineConfig
 from nesht.commands.runs import parse_seeds
 from nesht.config import RECENT, TaskOptions
 from nesht.experiments.statistics import mean, probability_of_improvement
-from nesht.report.figure import read_scores
+from nesht.training.folder import read_scores
 
 SMALL = ["net_arch=[64,64]", "batch_size=64", "learning_starts=1000"]
 

@@ -136,6 +136,51 @@ def test_a_fleet_is_not_exported_as_if_it_were_one_policy(
     assert f"holds 2 runs; export one of them, for example {tmp_path / 'seed-0'}" in capsys.readouterr().err
 
 
+def test_a_fleet_is_not_watched_as_if_it_were_one_policy(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(2):
+        shutil.copytree(run, tmp_path / f"seed-{seed}")
+    with pytest.raises(SystemExit):
+        main(["watch", str(tmp_path), "--out", str(tmp_path / "a.gif")])
+    assert "holds 2 runs; watch one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--seed", "-1"], "a seed must be"),
+        (["--seed", "4294967296"], "a seed must be"),
+        (["--threads", "-3"], "threads must be"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused_by_eval_too(
+    run: Path, options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["eval", str(run), *options])
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_config_file_names_all_that_a_preset_could_change(run: Path, tmp_path: Path) -> None:
+    options = [
+        "--env",
+        "HalfCheetah-v4",
+        "--generations",
+        "1",
+        "--n",
+        "4",
+        "--threads",
+        "1",
+        "--max-episode-steps",
+        "5",
+    ]
+    first, again = tmp_path / "first", tmp_path / "again"
+    main(["train", *options, "--rank-by", "weight", "--out", str(first)])
+    main(["train", "--config", str(first / "config.toml"), "--out", str(again)])
+    assert (first / "config.toml").read_text() == (again / "config.toml").read_text()
+
+
 def test_resume_extends_a_finished_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["resume", str(run), "--generations", "3", "--threads", "2"])
     assert "seed 4: score" in capsys.readouterr().out

@@ -191,24 +191,26 @@ class Config:
         plain = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         if not is_atari(self.task.env):
             del plain["policy"]["virtual_batch_norm"]
-        for name in NEWER:
-            if getattr(self.strategy, name) == getattr(StrategyOptions, name):
-                del plain["strategy"][name]
         return {**plain, "task": plain_task(self.task)}
 
     def identity(self) -> dict[str, Any]:
         """Return all that may change a result, but for the seed: not where it is computed."""
         sections = self.change(seed=0).sections()
-        runtime = sections["runtime"]
-        return {**sections, "runtime": {name: runtime[name] for name in ("precision", "noise")}}
+        for name in NEWER:
+            if getattr(self.strategy, name) == getattr(StrategyOptions, name):
+                del sections["strategy"][name]
+        return {**sections, "runtime": {name: sections["runtime"][name] for name in OF_RESULTS}}
 
     def to_toml(self) -> str:
         """Return the options as a config file."""
         return tomli_w.dumps(self.sections())
 
 
+OF_RESULTS = ("precision", "noise")
+"""Options of where a run is computed that change its result."""
+
 NEWER = ("rank_by", "focus")
-"""Options of a strategy that are not said where they change nothing: files from before they existed mean the same."""
+"""Options of a strategy that do not count where they change nothing: results from before they existed are the same."""
 
 ATARI = ("screen", "frame_skip", "frame_stack", "noop_max", "sticky", "life_ends")
 """The options of a task that only Atari games have."""

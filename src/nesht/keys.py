@@ -1,4 +1,4 @@
-"""Counter-based random streams: the only place where a generator is made.
+"""Counter-based random streams: the only place where a generator of what a run sees is made.
 
 An episode is a pure function of (task, policy parameters, key), and a key is (seed, generation, member, rollout).
 The four numbers are packed, without loss, into one 128-bit integer, the *episode seed*. That integer is
@@ -12,9 +12,14 @@ Nothing here depends on what was drawn before: any stream can be made again, any
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import IntEnum
+from operator import index
+from typing import Any
 
 import numpy as np
+
+from nesht.errors import UserError
 
 WORD = 2**32
 """Each of the four parts of a key lies in [0, WORD)."""
@@ -46,6 +51,14 @@ def pack(seed: int, generation: int = 0, member: int = 0, rollout: int = 0) -> i
             raise ValueError(f"every part of a key lies in [0, 2**32), got {part}")
         key = key << 32 | part
     return key
+
+
+def check_seed(seed: Any) -> int:
+    """Return a seed that a user gave as a plain number; raises UserError if it is none."""
+    with suppress(TypeError):
+        if 0 <= (number := index(seed)) < WORD:
+            return number
+    raise UserError(f"a seed must be a whole number in [0, 2**32), got {seed!r}.")
 
 
 def unpack(key: int) -> tuple[int, int, int, int]:

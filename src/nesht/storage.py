@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,17 @@ ENTRY = "nesht"
 
 class DamagedFileError(UserError):
     """A file that is there but cannot be trusted."""
+
+
+def allow_open_files(count: int) -> None:
+    """Let this process have so many files open, beside a few hundred others, as far as the machine allows it."""
+    with suppress(ImportError, ValueError, OSError):  # there is no such limit on Windows, and some cannot be moved
+        import resource
+
+        now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = count + 512 if most == resource.RLIM_INFINITY else min(count + 512, most)
+        if now != resource.RLIM_INFINITY and now < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def write_file(path: Path, content: bytes, keep: Path | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from nesht.experiments.paper import COLUMNS, TABLE, best, published
 from nesht.experiments.runner import Results, run_experiment
 from nesht.report.page import write_report
 from nesht.training import api
+from nesht.training.folder import RunFolder
 from nesht.training.setup import build
 
 QUICK: dict[str, Any] = {"engine": "batch", "threads": 1, "n": 4, "max_episode_steps": 5, "eval_episodes": 1}
@@ -73,6 +75,25 @@ def test_results_are_written_and_not_computed_again(tmp_path: Path, monkeypatch:
     assert [dict(row, batch=0) for row in again.runs] == [
         {k: str(v) for k, v in row.items()} | {"batch": 0} for row in first.runs
     ]
+
+
+def test_results_have_one_process_at_a_time(tmp_path: Path) -> None:
+    with closing(RunFolder(tmp_path / "out")), pytest.raises(UserError, match="another process"):
+        run_experiment(quick_cells(), [0], tmp_path / "out", tmp_path / "work", "test", progress=False)
+    assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["tuning --method ours", "tuning --seeds 0", "table1 --games Pong", "atari --env Hopper-v4"]
+)
+def test_options_that_an_experiment_does_not_read_are_refused(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["experiment", *command.split()])
+    assert "does not apply" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_mistake_is_said_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+import nesht
 from nesht.errors import UserError
 from nesht.tasks.imperfect import Distractors
 from nesht.tasks.task import Task
@@ -72,3 +73,11 @@ def test_what_cannot_be_trained_on_is_refused_in_one_sentence(env: object, words
     with pytest.raises(UserError) as refusal:
         _ = Task(env).spaces  # type: ignore[arg-type]
     assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize("rule", [{"keep": -3.0}, {"keep": 1.5}, {"every": -1}])
+def test_a_mask_that_makes_no_sense_is_refused(rule: dict) -> None:
+    with pytest.raises(UserError, match="reward_"):
+        nesht.MaskReward(gymnasium.make("Hopper-v5"), **rule)
+    with pytest.raises(UserError, match="noise_ratio"):
+        nesht.NoiseFeatures(gymnasium.make("Hopper-v5"), ratio=-1.0)

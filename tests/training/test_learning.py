@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 
 import nesht
+from nesht.errors import UserError
 from nesht.training.recorder import COLUMNS
 
 PENDULUM: dict[str, Any] = {
@@ -44,6 +50,7 @@ def test_every_sparsifier_trains_and_leaves_what_it_promises(sparsifier: str) ->
     assert (run.history[-1]["nonzeros"] == 44) == (sparsifier in ("once", "l1", "none"))
     scores = [row["score"] for row in run.evaluations]
     assert run.score == pytest.approx(scores[-1] if sparsifier == "once" else np.mean(scores))  # of what is saved
+    assert run.evaluations[-1]["features_used"] == run.policy.used.sum()
 
 
 def test_rollouts_are_averaged_and_counted() -> None:
@@ -79,3 +86,27 @@ def test_a_step_cost_counts_only_the_share_of_rewards_that_training_sees() -> No
     plain, cost = (nesht.train(**options, step_cost=cost).history[0] for cost in (0.0, 2.0))
     mean_steps = plain["steps"] / plain["episodes"]
     assert plain["fitness_mean"] - cost["fitness_mean"] == pytest.approx(2.0 * mean_steps / 5)
+
+
+class Falls(gymnasium.Env[np.ndarray, np.ndarray]):
+    """Every reward is no number."""
+
+    observation_space, action_space = Box(-1, 1, (2,)), Box(-1, 1, (1,))
+
+    def reset(self, **_: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.ones(2), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        return np.ones(2), math.nan, True, False, {}
+
+
+def test_a_run_without_a_score_says_so_in_its_summary(tmp_path: Path) -> None:
+    run = nesht.train(env=Falls, n=2, generations=1, threads=1, progress=False, out=tmp_path / "run")
+    assert math.isnan(run.score)
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["score"] is None
+
+
+@pytest.mark.parametrize("seed", [1.7, -1, 2**32, "3"])
+def test_seeds_are_whole_numbers(seed: Any) -> None:
+    with pytest.raises(UserError, match="a seed must be"):
+        nesht.train(**PENDULUM, seed=seed)

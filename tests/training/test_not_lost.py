@@ -234,6 +234,17 @@ def test_a_fleet_is_resumed_together(tmp_path: Path) -> None:
         assert (ours.policy.parameters == theirs.policy.parameters).all()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_hundreds_of_runs_may_be_open_at_a_time(tmp_path: Path) -> None:
+    limited = "import resource; most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+    limited += "resource.setrlimit(resource.RLIMIT_NOFILE, (100, most))\n"
+    limited += "import sys, nesht\n"
+    limited += "nesht.train_fleet(range(60), env='CartPole-v1', n=2, generations=1, max_episode_steps=2, threads=1,\n"
+    limited += "                  eval_episodes=1, out=sys.argv[1], progress=False)"
+    subprocess.run([sys.executable, "-c", limited, str(tmp_path / "fleet")], check=True)
+    assert len(list((tmp_path / "fleet").glob("seed-*/summary.json"))) == 60
+
+
 def test_resuming_a_finished_run_changes_nothing(whole: Path) -> None:
     names = ("policy.safetensors", "evaluations.csv", "metrics.csv", "summary.json", "config.toml")
     before = {name: (whole / name).read_bytes() for name in names}
@@ -257,5 +268,8 @@ def test_a_larger_budget_is_remembered_and_nothing_else_can_change(tmp_path: Pat
     nesht.train(out=out, progress=False, **{**OPTIONS, "generations": 1})
     nesht.resume(out, progress=False, generations=3)
     assert nesht.resume(out, progress=False)[0].generations == 3
-    with pytest.raises(UserError, match="sigma belongs to what a run is"):
-        nesht.resume(out, progress=False, sigma=0.1)
+    for name, value in {"sigma": 0.1, "precision": "double", "noise": "drawn"}.items():
+        with pytest.raises(UserError, match=f"{name} belongs to what a run is"):
+            nesht.resume(out, progress=False, **{name: value})
+    with pytest.raises(UserError, match="is a run on Hopper-v4, not on Hopper-v5"):
+        nesht.resume(out, progress=False, env="Hopper-v5")

@@ -100,6 +100,7 @@ def test_a_run_is_the_same_beside_runs_with_other_numbers(options: dict[str, Any
         {"weight_decay": 0.5},
         {"weight_decay": 2.0, "lr": 0.01},
     ]
+    changes += [{"sigma": "exponential:0.5:0.01"}, {"lr": "cosine:0.02:0.001"}]
     changes += [{"penalty": 2.0}] if options else [{"memory": 0.5}, {"beta": 0.5}, {"k": 3}, {"k": "linear:2:9"}]
     configs = [base, *(base.change(**change) for change in changes)]
     mixed = nesht.train_many(configs, progress=False)

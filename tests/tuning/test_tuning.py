@@ -117,9 +117,11 @@ def test_no_run_gets_further_than_it_will_train() -> None:
 
 
 def test_a_run_that_paused_ends_with_the_same_policy(tmp_path: Path) -> None:
-    config = nesht.Config().change(
-        env="CartPole-v1", n=4, max_episode_steps=20, threads=1, steps=600, lr="linear:0.1:0.001", sigma=0.1
-    )
+    config = (
+        nesht.Config()
+        .change(env="CartPole-v1", n=4, max_episode_steps=20, threads=1, steps=600, lr="linear:0.1:0.001", sigma=0.1)
+        .change(eval_every=250)
+    )  # not where it pauses
     (whole,) = nesht.train_many([config], outs=[tmp_path / "whole"], progress=False)
     (half,) = nesht.train_many([config], outs=[tmp_path / "half"], pause=300, progress=False)
     assert 300 <= half.steps < whole.steps
@@ -128,7 +130,10 @@ def test_a_run_that_paused_ends_with_the_same_policy(tmp_path: Path) -> None:
     (rest,) = nesht.resume(tmp_path / "half", progress=False)
     assert half.steps < again.steps < rest.steps
     assert rest.policy.parameters.tolist() == whole.policy.parameters.tolist()
+    assert rest.score == whole.score
     assert (tmp_path / "half" / SUMMARY).exists()
+    one, other = ((tmp_path / name / "evaluations.csv").read_text() for name in ("half", "whole"))
+    assert one == other
 
 
 # A search

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import multiprocessing
 import os
 import signal
@@ -19,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from nesht.baselines.batched import why_not
-from nesht.baselines.run import EVALUATIONS, BaselineConfig, Report, check_actions, train_baseline
+from nesht.baselines.run import BaselineConfig, Report, check_actions, train_baseline
 from nesht.baselines.settings import CONTINUOUS, check, check_name
 from nesht.engines import cores
 from nesht.errors import UserError
 from nesht.tasks.task import make_task
-from nesht.training.folder import SUMMARY, RunFolder, is_run
+from nesht.training.folder import EVALUATIONS, SUMMARY, RunFolder, is_run, read_scores
 from nesht.training.progress import clock
 
 SETS = 4
@@ -38,7 +37,7 @@ Job = tuple[BaselineConfig, Path]
 """A run and its folder."""
 
 Failure = tuple[type[Exception], str]
-"""What a process failed with."""
+"""What a process, or a set of runs, failed with."""
 
 
 def train_baselines(
@@ -142,13 +141,20 @@ def _take_turns(waiting: list[list[Job]], at_a_time: int, progress: bool) -> Non
         last[name] = (count * steps, score)
         show(last)
 
-    training: list[RunSet] = []
+    training, count, failed = list[RunSet](), len(waiting), list[Failure]()
     while waiting or training:
         while waiting and len(training) < at_a_time:
             jobs, *waiting = waiting
             said = partial(report, jobs[0][1], len(jobs)) if progress else None
             training.append(RunSet([config for config, _ in jobs], [out for _, out in jobs], said))
-        training = [each for each in training if each.advance()]
+        for each in list(training):
+            try:
+                if each.advance():
+                    continue
+            except UserError as error:  # of this set alone
+                failed.append((UserError, str(error)))
+            training.remove(each)
+    _tell(failed, count, "sets of runs")
 
 
 def _in_processes(groups: list[list[Job]], processes: int, progress: bool) -> None:
@@ -178,9 +184,14 @@ def _in_processes(groups: list[list[Job]], processes: int, progress: bool) -> No
         for process, _ in running:
             process.terminate()
             process.join()
+    _tell(failed, len(groups), "processes")
+
+
+def _tell(failed: Sequence[Failure], count: int, what: str) -> None:
+    """Raise what went wrong first, if something did."""
     if failed:
         kind, words = failed[0]
-        raise kind(f"{len(failed)} of {len(groups)} processes failed, the first because: {words}")
+        raise kind(f"{len(failed)} of {count} {what} failed, the first because: {words}" if count > 1 else words)
 
 
 def _failure(process: SpawnProcess, said: Connection) -> list[Failure]:
@@ -234,10 +245,10 @@ def _last(out: Path, began: float) -> tuple[int, float] | None:
     try:
         if (out / EVALUATIONS).stat().st_mtime < began:
             return None
-        rows = list(csv.DictReader((out / EVALUATIONS).read_text().splitlines()))
-        return int(rows[-1]["steps"]), float(rows[-1]["score"])
-    except (OSError, IndexError, TypeError, ValueError):
+    except OSError:
         return None
+    steps, scores = read_scores(out)
+    return (int(steps[-1]), float(scores[-1])) if len(steps) else None
 
 
 class _Line:

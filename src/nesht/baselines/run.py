@@ -28,12 +28,12 @@ from nesht.baselines.policy import moments_of, write_policy
 from nesht.baselines.settings import Settings, make_model
 from nesht.config import RECENT, TaskOptions, plain_task
 from nesht.errors import UserError
+from nesht.keys import check_seed
 from nesht.policies.moments import Moments
 from nesht.tasks.imperfect import RewardMask
 from nesht.tasks.task import Task, make_task
-from nesht.training.folder import CONFIG, MODEL, RunFolder
+from nesht.training.folder import CONFIG, EVALUATIONS, MODEL, RunFolder
 
-EVALUATIONS = "evaluations.csv"
 COLUMNS = ("seed", "steps", "score", "seconds")
 WHERE = ("device", "engine")
 """Options that say where a run is computed."""
@@ -74,6 +74,7 @@ class BaselineConfig:
             raise UserError("steps, eval_episodes and eval_every must be at least 1.")
         if self.engine not in ENGINES:
             raise UserError(f"engine must be {', '.join(ENGINES[:-1])} or {ENGINES[-1]}, got {self.engine!r}.")
+        check_seed(self.seed)
         check_settings(self.settings)
 
     def identity(self) -> dict[str, Any]:

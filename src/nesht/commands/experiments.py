@@ -12,6 +12,14 @@ import tyro
 from nesht.commands.runs import parse_seeds
 from nesht.errors import UserError
 
+NOT_READ: dict[str, tuple[str, ...]] = {
+    "theory": ("seeds", "steps", "env", "games", "betas", "noise", "method", "preset", "work", "address"),
+    "tuning": ("seeds", "games", "betas", "noise", "method"),
+    "cross-check": ("games", "betas", "engine", "device"),
+    "atari": ("env",),
+}
+"""Options that are nothing to an experiment; those of games are nothing to most."""
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -54,6 +62,10 @@ class Experiment:
 
     def execute(self) -> None:
         """Run what is missing, and say what is there."""
+        plain = Experiment(self.name)
+        for name in NOT_READ.get(self.name, ("games", "betas")):
+            if getattr(self, name) != getattr(plain, name):
+                raise UserError(f"--{name} does not apply to {self.name}, which has its own, or none.")
         if self.name == "theory":
             self._theory()
             return
@@ -96,10 +108,6 @@ class Experiment:
         from nesht.config import RuntimeOptions
         from nesht.experiments.theory import measure
 
-        plain = Experiment("theory")
-        for name in ("seeds", "steps", "env", "noise", "method", "preset", "work", "address"):
-            if getattr(self, name) != getattr(plain, name):
-                raise UserError(f"theory has settings of its own; --{name} does not apply to it.")
         out = self.out or Path("results/theory")
         measure(out, _command(), RuntimeOptions(self.engine, self.device, threads=self.threads))
         print(f"Look at it with: nesht report {out}")

@@ -146,7 +146,10 @@ class Watch:
         from nesht.policies.saved import load_policy
         from nesht.report.watch import watch
 
-        score, steps = watch(load_policy(find_policies(self.path)[0]), self.out, self.seed, self.steps, self.every)
+        found = find_policies(self.path)
+        if len(found) > 1:
+            raise UserError(f"{self.path} holds {len(found)} runs; watch one of them, for example {found[0]}.")
+        score, steps = watch(load_policy(found[0]), self.out, self.seed, self.steps, self.every)
         print(f"score {score:.1f} in {steps} steps; written to {self.out}")
 
 

@@ -17,7 +17,23 @@ from nesht.tasks.task import Task
 
 ENGINES = ("auto", "fused", "batch", "gym", "atari", "ray")
 
-__all__ = ["ENGINES", "Engine", "Episodes", "Outcomes", "choose_device", "choose_engine", "cores", "make_engine"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "Episodes",
+    "Outcomes",
+    "check_threads",
+    "choose_device",
+    "choose_engine",
+    "cores",
+    "make_engine",
+]
+
+
+def check_threads(threads: int) -> None:
+    """Raise UserError if a number of threads makes no sense."""
+    if threads < 0:
+        raise UserError(f"threads must be 0 (one per core) or more, got {threads}.")
 
 
 def choose_engine(name: str, task: Task) -> str:

@@ -20,6 +20,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -37,7 +38,7 @@ from nesht.report.features import feature_report
 from nesht.storage import write_file
 from nesht.tasks.task import make_task
 from nesht.training.api import resume, train_many
-from nesht.training.folder import CONFIG, SUMMARY, is_run, read_config
+from nesht.training.folder import CONFIG, SUMMARY, RunFolder, is_run, read_config
 
 Row = dict[str, Any]
 RUNS, EVALUATIONS, ABOUT = "runs.csv", "evaluations.csv.gz", "about.json"
@@ -118,8 +119,12 @@ def run_experiment(
     `segments`, these keep the weights of every stretch of inputs. With an `address`, every run is a task of that Ray
     cluster. Of reinforcement learners, so many processes or sets are trained at a time (see `train_baselines`).
     """
+
+    def left(results: Results) -> list[tuple[Cell, int]]:
+        return [run for run in results.missing(cells, seeds) if only(*run)]
+
     results = Results.read(out)
-    missing = [run for run in results.missing(cells, seeds) if only(*run)]
+    missing = left(results)
     for cell in {cell.digest(): cell for cell, _ in missing}.values():
         if isinstance(cell.config, BaselineConfig):
             check_run(cell.config)
@@ -127,13 +132,18 @@ def run_experiment(
         _ = make_task(task).spaces  # a mistake is found here, before anything is said or done
     total = sum(only(cell, seed) for cell in cells for seed in seeds)
     print(f"{total - len(missing)} of {total} runs are there; {len(missing)} to go", file=sys.stderr)
-    places: dict[tuple[str, int], Path] = {}
-    for cell, seed in missing:  # cells with other labels may be the same setting, which is run once
-        places.setdefault((cell.digest(), seed), work / cell.name / f"seed-{seed}")
-    try:
-        _train(missing, places, progress, address, processes)
-    finally:
-        _collect(results, missing, places, command, curves, segments)
+    if not missing:
+        return results
+    with closing(RunFolder(out)):  # so that nobody else adds rows to those that are read here
+        results = Results.read(out)
+        missing = left(results)
+        places: dict[tuple[str, int], Path] = {}
+        for cell, seed in missing:  # cells with other labels may be the same setting, which is run once
+            places.setdefault((cell.digest(), seed), work / cell.name / f"seed-{seed}")
+        try:
+            _train(missing, places, progress, address, processes)
+        finally:
+            _collect(results, missing, places, command, curves, segments)
     return results
 
 

@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from nesht.experiments.runner import ABOUT, Row, machine, read_csv, to_csv
 from nesht.storage import write_file
 from nesht.tasks.task import make_task
 from nesht.theory import Analysis, Steps, episode_spread, estimator_variance, example_1, follow, gradients, sparse
+from nesht.training.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,11 @@ class Measurements:
 
 def measure(out: Path, command: str, runtime: RuntimeOptions, settings: Settings | None = None) -> None:
     """Measure every part that is not there, and write it down."""
-    settings = settings or Settings()
-    out.mkdir(parents=True, exist_ok=True)
+    with closing(RunFolder(out)):
+        _measure(out, command, runtime, settings or Settings())
+
+
+def _measure(out: Path, command: str, runtime: RuntimeOptions, settings: Settings) -> None:
     about = json.loads((out / ABOUT).read_text()) if (out / ABOUT).exists() else []
     for name, part in PARTS.items():
         if (out / f"{name}.csv").exists():

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from nesht.errors import UserError
 from nesht.policies.convolution import ConvNet
 from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
 from nesht.report.screen import draw_saliency
+from nesht.training.folder import read_scores
 
 REAL, NOISE, LINE = "#1b7f79", "#d1495b", "#1b3a57"
-
-
-def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return (steps, score) of every evaluation of a run, of an evolution strategy or another learner."""
-    file = folder / "evaluations.csv"
-    lines = file.read_text().splitlines() if file.exists() else []
-    rows = []
-    for row in csv.DictReader(lines):
-        with suppress(TypeError, ValueError):  # the last may be half written
-            rows.append((float(row["steps"]), float(row["score"])))
-    steps, score = zip(*rows, strict=True) if rows else ((), ())
-    return np.array(steps), np.array(score)
 
 
 def draw_run(folders: list[Path], out: Path) -> None:

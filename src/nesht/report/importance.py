@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from nesht import keys
-from nesht.engines import Episodes, cores
+from nesht.engines import Episodes, check_threads, cores
 from nesht.engines.gym import GymEngine
 from nesht.errors import UserError
 from nesht.experiments.statistics import Estimate, mean
@@ -80,6 +80,7 @@ def importance(policy: Policy, episodes: int, threads: int = 0, progress: bool =
     """Measure what a policy's score loses without each input it reads, over episodes of the task it was trained on."""
     if episodes < 2:
         raise UserError(f"importance needs at least 2 episodes, for an interval; got {episodes}.")
+    check_threads(threads)
     network = policy.network
     if not isinstance(network, Network):
         raise UserError("importance is about single inputs; a policy for screens has none.")

@@ -13,11 +13,10 @@ import numpy as np
 
 from nesht.config import RECENT, TaskOptions
 from nesht.experiments.statistics import mean, probability_of_improvement
-from nesht.report.figure import read_scores
 from nesht.report.plots import Figure, curves
 from nesht.report.sections import Section, interval, table
 from nesht.storage import DamagedFileError
-from nesht.training.folder import CONFIG, SUMMARY
+from nesht.training.folder import CONFIG, SUMMARY, read_scores
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def read_run(folder: Path) -> Run | None:
     try:
         config = tomllib.loads((folder / CONFIG).read_text())
         task, finished = config["task"], (folder / SUMMARY).exists()
-        score = float(json.loads((folder / SUMMARY).read_text())["score"]) if finished else None
+        score = json.loads((folder / SUMMARY).read_text())["score"] if finished else None
         env = task["env"]
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(f"{CONFIG} or {SUMMARY} in {folder} is damaged ({error}).") from error

@@ -38,6 +38,7 @@ def watch(policy: Policy, out: Path, seed: int = 0, steps: int = 1000, every: in
         raise UserError(f"--out must end in {', '.join(KINDS)}, got {out.name}.")
     if steps < 1 or every < 1:
         raise UserError("steps and every must be at least 1.")
+    seed = keys.check_seed(seed)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written is said before the episode, if possible
     except OSError as error:

@@ -66,5 +66,5 @@ class PerRun:
         values = np.array([one.start for one in self.schedules])
         for run, one in enumerate(self.schedules):
             if not one.is_constant:
-                values[run] = one.at(progress[run])
+                values[run] = one.at(progress[run : run + 1])[0]  # an array's last bits are not a number's
         return values

@@ -6,11 +6,13 @@ steps ahead and a wrapper that draws step by step see the same numbers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from nesht import keys
+from nesht.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,10 @@ class Distractors:
 
     ratio: float = 0.0
     """How many per real feature: 10 turns 11 features into 121."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ratio < math.inf:
+            raise UserError(f"noise_ratio must be 0 or more, got {self.ratio}.")
 
     def count(self, real: int) -> int:
         """How many distractors an environment with `real` features gets."""
@@ -48,6 +54,12 @@ class RewardMask:
     """Keep each step's reward with this probability, independently."""
     every: int = 0
     """Keep only the reward of every n-th step instead (0: off)."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.keep <= 1:
+            raise UserError(f"reward_keep is a probability in (0, 1], got {self.keep}.")
+        if self.every < 0:
+            raise UserError(f"reward_every must be 0 (off) or more, got {self.every}.")
 
     @property
     def keeps_all(self) -> bool:

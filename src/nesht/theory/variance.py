@@ -107,13 +107,12 @@ def episode_spread(
     whole("members", members)
     found = returns(_population(theta, sigma, members, 1, seed, source, explore), rollouts)[0]
     variances, means = found.var(axis=1, ddof=1), found.mean(axis=1)
-    single = Measured(float(variances.mean()), float("nan"))
     return Spread(
         float(found.mean()),
         float(np.abs(means).max()),
-        Measured.mean(variances) if members > 1 else single,
+        Measured.mean(variances),
         float(variances.max()),
-        float(means.var(ddof=1) - variances.mean() / rollouts) if members > 1 else 0.0,
+        float(means.var(ddof=1) - variances.mean() / rollouts),
     )
 
 

@@ -8,18 +8,26 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from nesht.config import Config, RuntimeOptions
+from nesht.config import OF_RESULTS, Config, RuntimeOptions, plain_task
 from nesht.errors import UserError
+from nesht.keys import check_seed
 from nesht.presets import preset as preset_options
+from nesht.storage import allow_open_files
 from nesht.training.fleet import Fleet
-from nesht.training.folder import RunFolder, find_runs, fleet_runs, is_run, read_config
+from nesht.training.folder import METRICS, RunFolder, find_runs, fleet_runs, is_run, read_config
 from nesht.training.loop import Callback, Group, Run, RunResult, run_groups
 from nesht.training.recorder import Recorder
 from nesht.training.setup import DEFAULT_STEPS, Setup, build, kind, together
 from nesht.training.trackers import Tracker, start_tracker
 
-CHANGEABLE = {"env", "steps", "generations", "seconds", *(option.name for option in fields(RuntimeOptions))}
+CHANGEABLE = {
+    *("env", "steps", "generations", "seconds"),
+    *({option.name for option in fields(RuntimeOptions)} - set(OF_RESULTS)),
+}
 """What `resume` may change: where a run is computed, how long, and the function behind the name of its environment."""
+
+FILES = len(METRICS) + 1
+"""Files that are open for every run: what is recorded, and the lock of its folder."""
 
 
 def train(*, out: str | Path | None = None, config: Config | None = None, **options: Any) -> RunResult:
@@ -62,7 +70,7 @@ def train_fleet(
         config: options to start from, instead of a preset.
         options: any option of `nesht.Config`, by name; they override the preset or the config.
     """
-    seeds = [int(seed) for seed in seeds]
+    seeds = [check_seed(seed) for seed in seeds]
     if not seeds or len(set(seeds)) != len(seeds):
         raise UserError(f"seeds must be given, each once, got {seeds}.")
     if config is None:
@@ -158,11 +166,16 @@ def resume(
     paths = [run for place in places for run in find_runs(Path(place))]
     if "engine" in options:  # another engine may not know the device or the cluster of the one before
         options = {"device": "auto", "address": None, **options}
-    configs = [read_config(folder).change(**options) for folder in paths]
+    before = [read_config(folder) for folder in paths]
+    configs = [config.change(**options) for config in before]
+    for place, old, new in zip(paths, before, configs, strict=True):
+        if (name := plain_task(new.task)["env"]) != old.task.env:
+            raise UserError(f"{place} is a run on {old.task.env}, not on {name}; start a new run.")
     setups = [build(config).pausing(pause) for config in configs]
     groups = _by_kind(setups)
     runs: list[Run] = []
     made: list[Group] = []
+    allow_open_files(FILES * len(paths))
     try:
         for rows in groups:
             setup, fleets = together([setups[i] for i in rows]), []
@@ -210,6 +223,7 @@ def _start_runs(paths: Sequence[Path], setups: list[Setup], overwrite: bool) -> 
     seeds = [setup.config.training.seed for setup in setups]
     if not paths:
         return [Run(seed, None, None) for seed in seeds]
+    allow_open_files(FILES * len(paths))
     folders: list[RunFolder] = []
     trackers: list[Tracker | None] = []
     try:
@@ -221,6 +235,7 @@ def _start_runs(paths: Sequence[Path], setups: list[Setup], overwrite: bool) -> 
             trackers.append(start_tracker(setup.config.runtime.track, path, setup.config))
         for folder, setup in zip(folders, setups, strict=True):
             folder.start(setup.config)
+        recorders = [Recorder(path, tracker=tracker) for path, tracker in zip(paths, trackers, strict=True)]
     except BaseException:
         for tracker in trackers:
             if tracker is not None:
@@ -228,5 +243,4 @@ def _start_runs(paths: Sequence[Path], setups: list[Setup], overwrite: bool) -> 
         for folder in folders:
             folder.close()
         raise
-    recorders = [Recorder(path, tracker=tracker) for path, tracker in zip(paths, trackers, strict=True)]
     return [Run(*parts) for parts in zip(seeds, folders, recorders, strict=True)]

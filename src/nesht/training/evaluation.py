@@ -8,7 +8,7 @@ import numpy as np
 
 from nesht import keys
 from nesht.config import RuntimeOptions
-from nesht.engines import Episodes, make_engine
+from nesht.engines import Episodes, check_threads, make_engine
 from nesht.errors import UserError
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.saved import Policy
@@ -31,6 +31,8 @@ def evaluate_policy(
     """Run a policy on the task it was trained on; the same seed gives the same episodes."""
     if episodes < 1:
         raise UserError(f"episodes must be at least 1, got {episodes}.")
+    runtime, seed = runtime or RuntimeOptions(), keys.check_seed(seed)
+    check_threads(runtime.threads)
     task = task_of(policy.task)
     if task.feature_names != policy.feature_names:
         raise UserError(f"{task.name} has other features now than when this policy was trained.")
@@ -41,7 +43,7 @@ def evaluate_policy(
         policy.parameters[None], np.zeros(1), np.array([seed]), np.array([keys.AFTER_TRAINING]), 0, False
     )
     normaliser = Normaliser.of(moments) if policy.normalise else None
-    made = make_engine(task, policy.network, runtime or RuntimeOptions())
+    made = make_engine(task, policy.network, runtime)
     try:
         outcomes = made.run(Episodes(population, normaliser, run, member, member, np.arange(episodes)))
     finally:

@@ -85,17 +85,17 @@ class Fleet:
         total = np.where(known, self.recent, 0).sum(axis=1)
         return np.divide(total, known.sum(axis=1), out=np.full(len(self), np.nan), where=known.any(axis=1))
 
-    def policy(self, run: int, setup: Setup) -> Policy:
-        """Return the policy that training would end with now."""
+    def policy(self, setup: Setup) -> Policy:
+        """Return the policy that training would end with now; of a fleet of one."""
         final = setup.strategy.finish(self.state, progress(self, setup), _spread(self.moments, setup))
-        moments = Moments(self.moments.count[run], self.moments.mean[run], self.moments.m2[run])
+        moments = Moments(self.moments.count[0], self.moments.mean[0], self.moments.m2[0])
         task = {**setup.config.sections()["task"], "n_real": setup.task.n_real}
-        shape, parameters = setup.policy, final.theta[run]
+        shape, parameters = setup.policy, final.theta[0]
         if isinstance(shape, ConvNet) and shape.batch_norm:
             assert setup.task.game is not None
             parameters = shape.normalised(parameters, reference_screens(setup.task.game))
             shape = replace(shape, batch_norm=False)
-        return Policy(shape, parameters, moments, _normalises(setup, run), setup.task.feature_names, task)
+        return Policy(shape, parameters, moments, _normalises(setup, 0), setup.task.feature_names, task)
 
 
 def progress(fleet: Fleet, setup: Setup) -> np.ndarray:
@@ -142,7 +142,7 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
     strategy, spent = setup.strategy, progress(fleet, setup)
     population = _ask(fleet.state, fleet, setup, engine, spent)
     due = (fleet.evaluated < 0) | (fleet.steps - fleet.evaluated >= setup.eval_every)
-    trained, evaluated = _training_episodes(setup, population), _evaluation_episodes(setup, population, due)
+    trained, evaluated = _training_episodes(setup, population), _evaluation_episodes(setup, due)
     outcomes = engine.run(_together(fleet, setup, population, trained, evaluated))
     n_trained = len(trained[0])
 
@@ -166,20 +166,20 @@ def advance(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, Generati
     return after, Generation(told, fitness, score)
 
 
-def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, np.ndarray]:
+def evaluate(fleet: Fleet, setup: Setup, engine: Engine) -> tuple[Fleet, State, np.ndarray]:
     """Evaluate the policy that every run ends with, unless that was done before.
 
-    Returns the fleet that remembers the scores, and the scores, NaN where there was nothing to do.
+    Returns the fleet that remembers the scores, what was evaluated, and the scores, NaN where there was nothing to do.
     """
     spent = progress(fleet, setup)
     final = setup.strategy.finish(fleet.state, spent, _spread(fleet.moments, setup))
     population = _ask(final, fleet, setup, engine, spent)
-    episodes = _evaluation_episodes(setup, population, fleet.evaluated != fleet.steps)
+    episodes = _evaluation_episodes(setup, fleet.evaluated != fleet.steps)
     outcomes = engine.run(_together(fleet, setup, population, episodes))
     score = _scores(outcomes, 0, episodes[0], len(fleet))
     other = np.any(final.theta != fleet.state.theta, axis=1)  # evaluations before this one were of another policy
     recent = np.where((other & ~np.isnan(score))[:, None], np.nan, fleet.recent)
-    return replace(fleet, evaluated=fleet.steps, recent=_remember(recent, score)), score
+    return replace(fleet, evaluated=fleet.steps, recent=_remember(recent, score)), final, score
 
 
 def _ask(state: State, fleet: Fleet, setup: Setup, engine: Engine, spent: np.ndarray) -> Population:
@@ -207,7 +207,7 @@ def _training_episodes(setup: Setup, population: Population) -> _Names:
     return run, member, member // sharing[run], rollout
 
 
-def _evaluation_episodes(setup: Setup, population: Population, due: np.ndarray) -> _Names:
+def _evaluation_episodes(setup: Setup, due: np.ndarray) -> _Names:
     episodes = setup.config.training.eval_episodes
     run = np.repeat(np.flatnonzero(due), episodes)
     member = np.full(len(run), keys.EVALUATION)

@@ -14,12 +14,15 @@ A fleet is a folder of run folders, one per seed.
 
 from __future__ import annotations
 
+import csv
 import json
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from nesht import __version__
@@ -30,7 +33,8 @@ from nesht.storage import DamagedFileError, pack_arrays, read_arrays, write_file
 from nesht.training.fleet import Fleet
 
 CONFIG, CHECKPOINT, PREVIOUS = "config.toml", "checkpoint.safetensors", "checkpoint.previous.safetensors"
-METRICS = ("metrics.csv", "metrics.jsonl", "evaluations.csv")
+EVALUATIONS = "evaluations.csv"
+METRICS = ("metrics.csv", "metrics.jsonl", EVALUATIONS)
 SUMMARY, LOCK = "summary.json", ".lock"
 TRACKER, FIGURE, MODEL = "tracker.json", "figure.png", "model.zip"
 
@@ -159,6 +163,18 @@ def fleet_runs(path: Path) -> list[Path]:
     """Return the run folders `seed-0`, `seed-1`, ... inside a folder, by seed."""
     found = {folder: folder.name.removeprefix("seed-") for folder in path.glob("seed-*") if is_run(folder)}
     return sorted((folder for folder, seed in found.items() if seed.isdigit()), key=lambda folder: int(found[folder]))
+
+
+def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return (steps, score) of every evaluation of a run, of an evolution strategy or another learner."""
+    file = folder / EVALUATIONS
+    lines = file.read_text().splitlines() if file.exists() else []
+    rows = []
+    for row in csv.DictReader(lines):
+        with suppress(TypeError, ValueError):  # the last may be half written
+            rows.append((float(row["steps"]), float(row["score"])))
+    steps, score = zip(*rows, strict=True) if rows else ((), ())
+    return np.array(steps), np.array(score)
 
 
 def read_config(path: Path) -> Config:

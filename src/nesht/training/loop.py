@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -102,15 +103,16 @@ class _Point:
 
     def select(self, rows: np.ndarray) -> _Point:
         """Return the point of some of the runs."""
-        runs = [self.runs[row] for row in rows]
-        return _Point.now(self.setup.select(list(rows)), self.fleet.select(rows), runs)
+        setup, fleet = self.setup.select(list(rows)), self.fleet.select(rows)
+        return _Point(setup, fleet, [self.runs[row] for row in rows], [self.lengths[row] for row in rows])
 
     def save(self) -> None:
         """Write a checkpoint and the policy of every run that has a folder."""
         for i, (run, lengths) in enumerate(zip(self.runs, self.lengths, strict=True)):
             if run.folder is not None:
-                run.folder.save(self.fleet.select([i]), lengths)
-                self.fleet.policy(i, self.setup).save(run.folder.path / POLICY_FILE)
+                alone = self.fleet.select([i])
+                run.folder.save(alone, lengths)
+                alone.policy(self.setup.select([i])).save(run.folder.path / POLICY_FILE)
 
 
 @dataclass(frozen=True)
@@ -198,15 +200,20 @@ def _generation(point: _Point, engine: Engine) -> tuple[_Point, list[Record]]:
 
 
 def _finish(point: _Point, engine: Engine) -> tuple[_Point, dict[int, RunResult]]:
-    """Evaluate and save the runs that end or pause here; returns the others, and the results by the run's identity."""
-    over = done(point.fleet, point.setup) | paused(point.fleet, point.setup)
+    """Evaluate and save the runs that end or pause here; returns the others, and the results by the run's identity.
+
+    A run that pauses is saved as it was before that evaluation, which it would not have had without a pause.
+    """
+    finished = done(point.fleet, point.setup)
+    over = finished | paused(point.fleet, point.setup)
     if not over.any():
         return point, {}
-    ended = point.select(np.flatnonzero(over))
-    fleet, scores = evaluate(ended.fleet, ended.setup, engine)
-    _record_evaluations(replace(ended, fleet=fleet), scores)
-    _Point.now(ended.setup, fleet, ended.runs).save()
-    results = {id(run): _result(fleet, i, ended.setup, run) for i, run in enumerate(ended.runs)}
+    ended, finished = point.select(np.flatnonzero(over)), finished[over]
+    fleet, state, scores = evaluate(ended.fleet, ended.setup, engine)
+    _record_evaluations(replace(ended, fleet=replace(fleet, state=state)), scores)
+    _Point.now(ended.setup, fleet, ended.runs).select(np.flatnonzero(finished)).save()
+    ended.select(np.flatnonzero(~finished)).save()
+    results = {id(run): _result(fleet.select([i]), ended.setup.select([i]), run) for i, run in enumerate(ended.runs)}
     return point.select(np.flatnonzero(~over)), results
 
 
@@ -216,22 +223,22 @@ def _record_evaluations(point: _Point, scores: np.ndarray) -> None:
             point.runs[i].record_evaluation(record)
 
 
-def _result(fleet: Fleet, i: int, setup: Setup, run: Run) -> RunResult:
+def _result(fleet: Fleet, setup: Setup, run: Run) -> RunResult:
     result = RunResult(
         seed=run.seed,
-        score=float(fleet.score[i]),
-        steps=int(fleet.steps[i]),
-        generations=int(fleet.state.generation[i]),
-        seconds=float(fleet.seconds[i]),
-        diverged=int(fleet.diverged[i]),
-        policy=fleet.policy(i, setup),
+        score=float(fleet.score[0]),
+        steps=int(fleet.steps[0]),
+        generations=int(fleet.state.generation[0]),
+        seconds=float(fleet.seconds[0]),
+        diverged=int(fleet.diverged[0]),
+        policy=fleet.policy(setup),
         folder=run.folder.path if run.folder else None,
         history=run.history,
         evaluations=run.evaluations,
     )
-    if run.folder is not None and run.recorder is not None and done(fleet, setup)[i]:
-        run.folder.summarise(
-            {name: getattr(result, name) for name in ("seed", "score", "steps", "generations", "seconds", "diverged")}
-        )
+    if run.folder is not None and run.recorder is not None and done(fleet, setup)[0]:
+        names = ("seed", "score", "steps", "generations", "seconds", "diverged")
+        summary = {name: getattr(result, name) for name in names}
+        run.folder.summarise({**summary, "score": result.score if math.isfinite(result.score) else None})
         run.recorder.finish()
     return result

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from nesht import keys
 from nesht.config import Config, check_kinds
-from nesht.engines import Engine, choose_device, choose_engine, make_engine
+from nesht.engines import Engine, check_threads, choose_device, choose_engine, make_engine
 from nesht.errors import UserError
+from nesht.keys import check_seed
 from nesht.policies.network import Network
 from nesht.policies.shape import Shape
 from nesht.strategy import (
@@ -213,10 +213,8 @@ def _check_ranges(config: Config) -> None:
             runtime.noise != "marginal" or not config.policy.hidden,
             "--noise marginal is exact for linear policies only; with hidden layers use --noise drawn.",
         ),
-        (0 <= training.seed < keys.WORD, f"a seed must lie in [0, 2**32), got {training.seed}."),
         (training.eval_episodes >= 1, f"eval_episodes must be at least 1, got {training.eval_episodes}."),
         (training.eval_every is None or training.eval_every >= 1, "eval_every must be at least 1 step."),
-        (runtime.threads >= 0, f"threads must be 0 (one per core) or more, got {runtime.threads}."),
         (runtime.slots is None or runtime.slots >= 1, f"slots must be at least 1, got {runtime.slots}."),
         (runtime.actors >= 0, f"actors must be 0 (as many as there is room for) or more, got {runtime.actors}."),
         (runtime.chunk_seconds > 0, f"chunk_seconds must be positive, got {runtime.chunk_seconds}."),
@@ -228,6 +226,8 @@ def _check_ranges(config: Config) -> None:
         (runtime.checkpoint_seconds >= 0, "checkpoint_seconds must be 0 or more."),
     ]
     check_tracker(runtime.track)
+    check_seed(training.seed)
+    check_threads(runtime.threads)
     for fine, sentence in rules:
         if not fine:
             raise UserError(sentence)

@@ -26,10 +26,9 @@ from nesht.config import Config
 from nesht.errors import UserError
 from nesht.policies.saved import load_policy
 from nesht.presets import preset as preset_options
-from nesht.report.figure import read_scores
 from nesht.storage import write_file
 from nesht.training.api import resume, train_many
-from nesht.training.folder import is_run
+from nesht.training.folder import is_run, read_scores
 from nesht.training.setup import build
 from nesht.tuning.draws import RANGES, draw, searched
 from nesht.tuning.halving import Rung, afford, plan

@@ -12,6 +12,7 @@ from stable_baselines3.common.buffers import RolloutBuffer
 
 from nesht.baselines.batched.actor_critic import Lived
 from nesht.baselines.batched.draws import Purpose
+from nesht.baselines.batched.exchange import views
 from nesht.baselines.batched.learner import Learner
 from nesht.baselines.batched.replay import Batch
 from nesht.baselines.changes import changed
@@ -36,6 +37,14 @@ def settings_of(name: str, **more: Any) -> dict[str, Any]:
     """Return the settings of an algorithm with small networks."""
     sparse = ["topology_every=2", "drop=0.2"] if name == "anf-sac" else []
     return {**changed(name, SMALL + sparse), **more}
+
+
+def read_policy(learner: Any, run: int, state: dict[str, torch.Tensor]) -> None:
+    """Give a run of a learner the networks of a policy of stable-baselines3."""
+    for name, view in views(learner, run):
+        view.copy_(state[name])
+    if isinstance(learner, Learner):
+        learner.settle()
 
 
 def batch_for(learner: Learner, seen: Any, action: Any, reward: Any, after: Any, over: Any) -> Batch:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from lessons import ACTIONS, SEEN, Nothing, as_lived, lived
+from lessons import ACTIONS, SEEN, Nothing, as_lived, lived, read_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from nesht.baselines.batched.a2c import A2C
-from nesht.baselines.batched.exchange import read_policy, views
+from nesht.baselines.batched.exchange import views
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
 from nesht.baselines.changes import changed

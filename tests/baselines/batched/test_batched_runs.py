@@ -135,6 +135,31 @@ def test_finished_runs_are_kept_and_seeds_of_a_setting_are_trained_together(
     assert called == [("anf-sac", [1, 4]), ("sac", [5]), ("alone", [5])]
 
 
+def test_a_set_that_fails_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(many, "is_batched", lambda config: True)
+    monkeypatch.setattr(many, "where", lambda config: "cuda")
+
+    class Set:
+        """Is trained in two turns, or fails in the second."""
+
+        def __init__(self, configs: list[BaselineConfig], outs: list[Path], report: Any):
+            self.steps, self.turns = configs[0].steps, 2
+
+        def advance(self) -> bool:
+            self.turns -= 1
+            if not self.turns and self.steps == 201:
+                raise UserError("its numbers are not finite")
+            ended.extend([] if self.turns else [self.steps])
+            return self.turns > 0
+
+    monkeypatch.setattr(batched, "RunSet", Set)
+    jobs = [(config_of("sac", seed=0).change(steps=steps), tmp_path / str(steps)) for steps in range(200, 206)]
+    with pytest.raises(UserError, match=r"1 of 6 sets of runs failed.*not finite"):
+        many.train_baselines(jobs, progress=False)
+    assert sorted(ended) == [200, 202, 203, 204, 205]
+
+
 def test_a_run_whose_numbers_are_lost_fails_and_those_beside_it_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import sb3_contrib.common.utils
 import torch
-from lessons import ACTIONS, SEEN, STEPS, Nothing, as_lived, lived
+from lessons import ACTIONS, SEEN, STEPS, Nothing, as_lived, lived, read_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch.distributions import Normal, kl_divergence
 
 from nesht.baselines.batched.actor_critic import Lived
 from nesht.baselines.batched.curvature import Curvature
 from nesht.baselines.batched.draws import Purpose
-from nesht.baselines.batched.exchange import read_policy, views
+from nesht.baselines.batched.exchange import views
 from nesht.baselines.batched.layers import flat, forward, orthogonal_layers, pieces
 from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
-from lessons import ACTIONS, ROWS, Given, batch_for, learn_something, settings_of
+from lessons import ACTIONS, ROWS, Given, batch_for, learn_something, read_policy, settings_of
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 from nesht.baselines.anf import SparseLinear
 from nesht.baselines.batched.draws import Purpose
-from nesht.baselines.batched.exchange import actor_views, critic_views, read_policy, views
+from nesht.baselines.batched.exchange import actor_views, critic_views, views
 from nesht.baselines.batched.learner import Learner, Shape
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.replay import Batch

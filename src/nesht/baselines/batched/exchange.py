@@ -77,11 +77,3 @@ def pack_policy(learner: Learner | ActorCritic, run: int) -> bytes:
     with zipfile.ZipFile(packed, "w") as file:
         file.writestr(zipfile.ZipInfo("policy.pth"), weights.getvalue())  # without the time: same bits, same file
     return packed.getvalue()
-
-
-def read_policy(learner: Learner | ActorCritic, run: int, state: dict[str, torch.Tensor]) -> None:
-    """Give a run the networks of a policy of stable-baselines3."""
-    for name, view in views(learner, run):
-        view.copy_(state[name])
-    if isinstance(learner, Learner):
-        learner.settle()

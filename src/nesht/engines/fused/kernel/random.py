@@ -37,7 +37,7 @@ def philox(counter: word4, seed: wp.uint32, generation: wp.uint32):
 
 @wp.func
 def uniform(word: wp.uint32):
-    """Return a number in (0, 1), never 0 or 1."""
+    """Return a number in (0, 1], never 0; it is 1 about once in 17 million times, by rounding."""
     return (wp.float32(word >> wp.uint32(8)) + 0.5) * UNIT
 
 
