@@ -185,13 +185,6 @@ def claims() -> str:
     return "".join(items)
 
 
-def learns() -> str:
-    """Return the result of `make learns`."""
-    found = json.loads((RESULTS / "learns" / "summary.json").read_text())
-    rows = [(name, _scores(run["score"] for run in result["runs"])) for name, result in found["results"].items()]
-    return f"`{found['command']}`\n\n{_table(('method', 'score: mean (lowest to highest)'), rows)}"
-
-
 def rivals_learn() -> str:
     """Return the result of `make rivals`."""
     found = json.loads((RESULTS / "rivals-learn.json").read_text())
@@ -330,7 +323,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "claims": claims,
     "learners": learners,
     "experiments": experiments,
-    "learns": learns,
     "rivals-learn": rivals_learn,
     "rivals-speed-cuda": partial(rivals_speed, "cuda"),
     "rivals-speed-cpu": partial(rivals_speed, "cpu"),

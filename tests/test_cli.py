@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,34 @@ def test_a_fleet_is_not_exported_as_if_it_were_one_policy(
     with pytest.raises(SystemExit):
         main(["export", str(tmp_path), "--format", "npz"])
     assert f"holds 2 runs; export one of them, for example {tmp_path / 'seed-0'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["export --format c", "report"])
+@pytest.mark.parametrize("name", ["config.toml", "checkpoint.safetensors", "metrics.csv", "summary.json"])
+def test_nothing_is_written_over_the_files_of_a_run(
+    run: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (run / name).read_bytes()
+    with pytest.raises(SystemExit):
+        main([*command.split(), str(run), "--out", str(run / name)])
+    assert "belongs to the run" in capsys.readouterr().err
+    assert (run / name).read_bytes() == before
+
+
+def test_a_policy_that_is_gone_comes_back(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = Path(shutil.copytree(run, tmp_path / "run"))
+    (out / "policy.safetensors").unlink()
+    with pytest.raises(SystemExit):
+        main(["eval", str(out)])
+    assert f"nesht resume {out}" in capsys.readouterr().err
+    main(["resume", str(out)])
+    assert (out / "policy.safetensors").exists()
+
+
+def test_a_reader_that_has_seen_enough_ends_a_command_quietly(run: Path) -> None:
+    command = f"{sys.executable} -m nesht inspect --json {run} | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
 
 
 def test_a_fleet_is_not_watched_as_if_it_were_one_policy(

@@ -40,7 +40,7 @@ COMMANDS: dict[str, type] = {
 }
 """Every part of the command, in the order of its help."""
 
-_SAVED = "stopped; what was trained is saved, and `nesht resume` goes on from there."
+_SAVED = "stopped; `nesht resume` goes on with what was trained, if that had begun."
 _AGAIN = "stopped; the same command goes on from there."
 _UNFINISHED = "stopped; the same command goes on: finished runs stay, those that were interrupted begin again."
 STOPPED = {"train": _SAVED, "resume": _SAVED, "tune": _AGAIN, "experiment": _AGAIN, "baseline": _UNFINISHED}
@@ -59,6 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _parse(arguments).execute()
     except UserError as error:
         _end(str(error), 2)
+    except BrokenPipeError:  # whoever read what is printed has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except MemoryError:
+        _end("this needs more memory than there is; make it smaller.", 1)
     except OSError as error:
         _end(f"{error.strerror or error}: {error.filename or 'while writing'}. What was saved before is intact.", 1)
     except KeyboardInterrupt:

@@ -96,6 +96,14 @@ def test_options_that_an_experiment_does_not_read_are_refused(
     assert not list(tmp_path.iterdir())
 
 
+def test_results_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
+    run_experiment(quick_cells(), [0, 1], tmp_path / "out", tmp_path / "work", "test", progress=False)
+    there = Results.read(tmp_path / "out")
+    there.check(quick_cells())
+    with pytest.raises(UserError, match="with other settings or steps"):
+        there.check(quick_cells(80))
+
+
 def test_a_mistake_is_said_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cells = [*quick_cells(), cell(Options(("Hoper-v4",), 60, "paper", QUICK), "Hoper-v4", 2, "NES")]
     with pytest.raises(UserError, match="Did you mean Hopper-v4"):

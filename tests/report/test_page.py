@@ -109,9 +109,26 @@ def test_what_is_no_result_gets_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "table1").mkdir()
     with pytest.raises(UserError, match="no results of an experiment"):
         write_report([tmp_path / "table1"], tmp_path / "report.html")
-    made_up(tmp_path, "table1").rename(tmp_path / "other")
-    with pytest.raises(UserError, match="begins with the experiment's name"):
-        write_report([tmp_path / "other"], tmp_path / "report.html")
+    (tmp_path / "a file").touch()
+    with pytest.raises(UserError, match="no results of an experiment"):
+        write_report([tmp_path / "a file"], tmp_path / "report.html")
+
+
+def test_results_are_known_under_any_name(tmp_path: Path) -> None:
+    folder = made_up(tmp_path, "table1")
+    write_report([folder], tmp_path / "a.html")
+    folder.rename(tmp_path / "other")
+    (section,) = write_report([tmp_path / "other"], tmp_path / "b.html")
+    assert section.title in (tmp_path / "a.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "about.json", "evaluations.csv.gz"])
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"{", b"seed,score\n1,"])
+def test_damaged_results_are_named(name: str, content: bytes, tmp_path: Path) -> None:
+    folder = made_up(tmp_path, "table1")
+    (folder / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"{name} is damaged"):
+        write_report([folder], tmp_path / "a.html")
 
 
 def test_the_papers_claims_are_counted(tmp_path: Path) -> None:

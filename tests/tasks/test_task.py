@@ -75,6 +75,26 @@ def test_what_cannot_be_trained_on_is_refused_in_one_sentence(env: object, words
     assert words in str(refusal.value)
 
 
+class Liar(gymnasium.Env):
+    """Returns fewer numbers than it promises."""
+
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (12,)), gymnasium.spaces.Box(-1, 1, (1,))
+
+    def reset(self, **_: object) -> tuple[np.ndarray, dict]:
+        return np.ones(1), {}
+
+
+def test_observations_of_another_size_than_promised_are_refused() -> None:
+    with pytest.raises(UserError, match=r"shape \(1,\).* promise \(12,\)"):
+        nesht.train(env=Liar, n=2, generations=1, threads=1, progress=False)
+
+
+@pytest.mark.parametrize("name", ["nope", "keys"])
+def test_a_factory_that_is_none_is_named(name: str) -> None:
+    with pytest.raises(UserError, match=f"nesht:{name} is no function"):
+        nesht.train(env=f"nesht:{name}", generations=1, progress=False)
+
+
 @pytest.mark.parametrize("rule", [{"keep": -3.0}, {"keep": 1.5}, {"every": -1}])
 def test_a_mask_that_makes_no_sense_is_refused(rule: dict) -> None:
     with pytest.raises(UserError, match="reward_"):

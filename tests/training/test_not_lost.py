@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,7 +109,7 @@ def test_ctrl_c_while_workers_start_says_one_sentence(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate(timeout=60)[1].decode()
     assert "Traceback" not in said
-    assert "`nesht resume` goes on from there" in said
+    assert "`nesht resume` goes on with what was trained" in said
 
 
 def damaged(path: Path, how: str) -> None:
@@ -159,6 +160,47 @@ import resource, sys, nesht.cli
 resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 nesht.cli.main(["resume", sys.argv[1], "--generations", "6"])
 """
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_trained_anew(tmp_path: Path, whole: Path) -> None:
+    out = Path(shutil.copytree(whole, tmp_path / "run"))
+    for name in (CHECKPOINT, PREVIOUS):
+        (out / name).unlink()
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    with pytest.raises(UserError, match=r"checkpoints of .* are gone"):
+        nesht.resume(out, progress=False)
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_options_that_do_not_fit_the_checkpoint_are_noticed(tmp_path: Path, whole: Path) -> None:
+    out = Path(shutil.copytree(whole, tmp_path / "run"))
+    text = (out / "config.toml").read_text()
+    (out / "config.toml").write_text(text.replace("noise_ratio = 2", "noise_ratio = 5"))
+    with pytest.raises(UserError, match="does not fit the checkpoint"):
+        nesht.resume(out, progress=False, generations=40)
+
+
+def test_records_that_were_cut_lose_their_last_line_alone(
+    tmp_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = Path(shutil.copytree(whole, tmp_path / "run"))
+    lines = (out / "evaluations.csv").read_text().splitlines(keepends=True)
+    (out / "evaluations.csv").write_text("".join(lines[:3])[:-5])
+    nesht.resume(out, progress=False, generations=31)
+    assert "has lost some of its rows" in capsys.readouterr().err
+    again = (out / "evaluations.csv").read_text().splitlines(keepends=True)
+    assert again[:2] == lines[:2]
+    assert {line.count(",") for line in again} == {lines[0].count(",")}
+
+
+def test_a_fleet_takes_in_no_runs_of_other_options(tmp_path: Path) -> None:
+    few = {"env": "CartPole-v1", "n": 2, "max_episode_steps": 2, "threads": 1, "eval_episodes": 1, "progress": False}
+    nesht.train_fleet([0, 1], out=tmp_path / "fleet", generations=1, **few)
+    nesht.train_fleet([2, 3], out=tmp_path / "fleet", generations=1, **few)
+    for overwrite in (False, True):
+        with pytest.raises(UserError, match="holds runs with other options"):
+            nesht.train_fleet([4, 5], out=tmp_path / "fleet", generations=2, overwrite=overwrite, **few)
+    assert len(list((tmp_path / "fleet").iterdir())) == 4
 
 
 def test_a_disk_that_is_full_is_one_sentence_and_damages_nothing(tmp_path: Path) -> None:

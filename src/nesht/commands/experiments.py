@@ -72,7 +72,7 @@ class Experiment:
         from nesht.experiments.catalogue import EXPERIMENTS
         from nesht.experiments.design import ENVS, Options
         from nesht.experiments.methods import METHODS
-        from nesht.experiments.runner import run_experiment
+        from nesht.experiments.runner import Results, run_experiment
         from nesht.experiments.tuning import tune
 
         runtime = {"engine": self.engine, "device": self.device, "threads": self.threads, "checkpoint_seconds": 60.0}
@@ -92,6 +92,7 @@ class Experiment:
             ]
             if not cells:
                 raise UserError(f"{self.name} has no cell with that environment, noise and method.")
+            Results.read(out).check(cells)
             how: dict[str, Any] = {"address": self.address, "processes": self.threads}
             results = run_experiment(cells, seeds, out, work, command, segments=experiment.segments, **how)
             print(f"{experiment.question} {len(results.runs)} runs in {out}")
@@ -141,8 +142,9 @@ class Report:
         from nesht.report.inputs import inputs
         from nesht.report.page import write_report
         from nesht.report.scores import scores
-        from nesht.training.folder import find_runs, holds_runs
+        from nesht.training.folder import check_target, find_runs, holds_runs
 
+        check_target(self.out)
         given = {path.resolve(): path for path in self.paths if holds_runs(path)}
         groups = {str(path): find_runs(path) for path in given.values()}
         about = [("scores", scores(groups))] if groups else []

@@ -31,6 +31,7 @@ class Export:
         from nesht.export import FORMATS, export_policy
         from nesht.export.check import ROWS, largest_difference
         from nesht.policies.saved import FILE, load_policy
+        from nesht.training.folder import check_target
 
         found = find_policies(self.path)
         if len(found) > 1:
@@ -40,6 +41,7 @@ class Export:
         out = self.out or source.with_suffix(form.suffix)
         if out.resolve() == source.resolve():
             raise UserError(f"{out} is the policy itself; choose another --out.")
+        check_target(out)
         controller = export_policy(policy, self.format, out)
         if controller.screen is not None:
             print("{} frames of {} x {} bytes to read".format(*controller.screen))

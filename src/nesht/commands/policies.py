@@ -190,8 +190,10 @@ def find_policies(path: Path) -> list[Path]:
 
 
 def _why(run: Path) -> str:
-    from nesht.training.folder import CONFIG, SUMMARY
+    from nesht.training.folder import CHECKPOINT, CONFIG, SUMMARY
 
+    if (run / CHECKPOINT).exists():
+        return f"any more; `nesht resume {run}` writes it again"
     if not (run / SUMMARY).exists():
         return "yet: it is not finished"
     if is_atari(tomllib.loads((run / CONFIG).read_text())["task"]["env"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,9 @@ import tyro
 
 from nesht.config import Config
 from nesht.errors import UserError
+
+MOST = 1_000_000
+"""Seeds at a time, at most."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Train:
         from nesht.training.api import train_fleet
 
         config = self.options
-        seeds = parse_seeds(self.seeds) if self.seeds else [config.training.seed]
+        seeds = parse_seeds(self.seeds) if self.seeds is not None else [config.training.seed]
         out = self.out or Path("runs") / slug(config)
         results = train_fleet(seeds, config=config, out=out, overwrite=self.overwrite)
         for result in results:
@@ -80,10 +84,13 @@ def parse_seeds(text: str) -> list[int]:
     try:
         for part in text.split(","):
             first, dash, last = part.partition("-")
-            seeds += range(int(first), int(last) + 1) if dash else [int(first)]
-    except ValueError:
-        raise UserError(f"seeds are written 0-19 or 0,3,5; got {text!r}.") from None
-    if not seeds or len(set(seeds)) < len(seeds):
+            found = range(int(first), int(last) + 1) if dash else range(int(first), int(first) + 1)
+            if not 0 < len(found) <= MOST:
+                raise ValueError
+            seeds += found
+    except (ValueError, OverflowError):
+        raise UserError(f"seeds are written 0-19 or 0,3,5, the smaller one first; got {text!r}.") from None
+    if len(set(seeds)) < len(seeds):
         raise UserError(f"seeds must be given, each once; got {text!r}.")
     return seeds
 
@@ -97,6 +104,8 @@ def slug(config: Config) -> str:
 
 def _told(result: Any) -> str:
     lost = f", {result.diverged} episodes diverged" if result.diverged else ""
+    if not math.isfinite(result.score):
+        lost += "; no score, for weights or rewards are not finite: look at the environment, or try a smaller --lr"
     policy = result.policy
     real = f", {policy.used[: policy.n_real].sum()} of them real" if len(policy.feature_names) > policy.n_real else ""
     return (

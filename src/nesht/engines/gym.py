@@ -89,6 +89,11 @@ class _Player:
         parameters = np.array(episodes.parameters(i))[None]
         normaliser = episodes.normaliser.rows(episodes.run[i : i + 1]) if episodes.normaliser else None
         observation, _ = self.env.reset(seed=episodes.seed(i))
+        if np.shape(observation) != (self.policy.inputs,):
+            raise UserError(
+                f"{self.task.name} returns observations of shape {np.shape(observation)}; its observation_space and "
+                f"distractors promise ({self.policy.inputs},)."
+            )
         shift = np.array(observation, dtype=np.float64)
         total, squares = np.zeros_like(shift), np.zeros_like(shift)
         fitness, score, steps = 0.0, 0.0, 0

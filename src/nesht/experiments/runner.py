@@ -19,6 +19,7 @@ import platform
 import shutil
 import sys
 import tomllib
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -31,11 +32,12 @@ from nesht import __version__
 from nesht.baselines.many import check_run, train_baselines
 from nesht.baselines.run import BaselineConfig
 from nesht.config import Config
+from nesht.errors import UserError
 from nesht.experiments.design import Cell
 from nesht.policies.saved import FILE as POLICY
 from nesht.policies.saved import load_policy
 from nesht.report.features import feature_report
-from nesht.storage import write_file
+from nesht.storage import DamagedFileError, write_file
 from nesht.tasks.task import make_task
 from nesht.training.api import resume, train_many
 from nesht.training.folder import CONFIG, SUMMARY, RunFolder, is_run, read_config
@@ -60,6 +62,20 @@ PACKAGES = ("numpy", "mujoco", "mujoco-core", "gymnasium", "torch", "stable-base
 """Those whose versions belong to a result."""
 
 
+def _read_runs(content: bytes) -> list[Row]:
+    text = content.decode()
+    if "digest" not in text.partition("\n")[0].split(","):
+        raise ValueError("it has other columns")
+    rows = read_csv(text)
+    for row in rows:
+        int(row["steps"]), row["digest"], float(row["score"] or "nan")  # a row that was cut has not got all of these
+    return rows
+
+
+def _read_evaluations(content: bytes) -> list[Row]:
+    return read_csv(gzip.decompress(content).decode())
+
+
 @dataclass
 class Results:
     """The rows of an experiment, on disk."""
@@ -72,11 +88,14 @@ class Results:
     @classmethod
     def read(cls, folder: Path) -> Results:
         """Read what is there; nothing is an experiment that has not begun."""
-        runs = read_csv((folder / RUNS).read_text()) if (folder / RUNS).exists() else []
-        packed = folder / EVALUATIONS
-        evaluations = read_csv(gzip.decompress(packed.read_bytes()).decode()) if packed.exists() else []
-        about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else []
-        return cls(folder, runs, evaluations, about)
+        found: list[Any] = []
+        for name, read in ((RUNS, _read_runs), (EVALUATIONS, _read_evaluations), (ABOUT, json.loads)):
+            file = folder / name
+            try:
+                found.append(read(file.read_bytes()) if file.exists() else [])
+            except (ValueError, KeyError, TypeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise DamagedFileError(f"{file} is damaged ({error}).") from error
+        return cls(folder, *found)
 
     def missing(self, cells: Sequence[Cell], seeds: Sequence[int]) -> list[tuple[Cell, int]]:
         """Return the runs of these cells and seeds that are not there, under these labels and with these settings."""
@@ -89,6 +108,17 @@ class Results:
             return any(all(str(row.get(name, "")) == str(value) for name, value in cell.labels.items()) for row in rows)
 
         return [(cell, seed) for cell in cells for seed in seeds if not known(cell, seed)]
+
+    def check(self, cells: Sequence[Cell]) -> None:
+        """Raise UserError if a cell is there with other settings: a report would take them for the same."""
+        there: dict[tuple[str, ...], set[str]] = {}
+        names = sorted({name for cell in cells for name in cell.labels})
+        for row in self.runs:
+            there.setdefault(tuple(str(row.get(name, "")) for name in names), set()).add(row["digest"])
+        for cell in cells:
+            known = there.get(tuple(str(cell.labels.get(name, "")) for name in names), set())
+            if known - {cell.digest()}:
+                raise UserError(f"{self.folder} holds {cell.name} with other settings or steps; choose another --out.")
 
     def write(self) -> None:
         """Write all files, each all or nothing."""

@@ -92,11 +92,11 @@ def _experiment(folder: Path) -> str:
     """Return the experiment that a folder holds, by its name."""
     if not folder.exists():
         raise UserError(f"there is no folder {folder}.")
+    made = " ".join(entry["command"] for entry in Results.read(folder).about)
     for name in (*SECTIONS, THEORY):
-        if folder.name.startswith(name):
+        if folder.name.startswith(name) or f"nesht experiment {name} " in f"{made} ":
             return name
-    known = ", ".join((*SECTIONS, THEORY))
-    raise UserError(f"a results folder begins with the experiment's name ({known}); got {folder.name}.")
+    raise UserError(f"there are no results of an experiment in {folder}.")
 
 
 def _html(anchor: str, section: Section, results: Results | None) -> str:

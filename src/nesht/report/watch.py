@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
@@ -14,6 +15,7 @@ import numpy as np
 from nesht import keys
 from nesht.errors import UserError
 from nesht.policies.saved import Policy
+from nesht.storage import write_file
 from nesht.tasks.atari import Game
 from nesht.tasks.task import Task, task_of
 
@@ -55,7 +57,10 @@ def watch(policy: Policy, out: Path, seed: int = 0, steps: int = 1000, every: in
         if count == steps:
             break
     try:
-        pictures[0].save(out, save_all=True, append_images=pictures[1:], duration=round(1000 * every / 30), loop=0)
+        shown, kind = io.BytesIO(), out.suffix[1:]
+        duration = round(1000 * every / 30)
+        pictures[0].save(shown, kind, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+        write_file(out, shown.getvalue())
     except OSError as error:
         raise UserError(f"cannot write {out}: {error}.") from error
     return score, count
@@ -102,7 +107,9 @@ def _rendered(env: object, task: Task) -> np.ndarray:
     try:
         pixels = env.render()  # type: ignore[attr-defined]
     except Exception as error:
-        raise UserError(f"{task.name} cannot be drawn here: {error}; MUJOCO_GL=egl or osmesa may help.") from error
+        words = " ".join(str(error).split()) or f"it raised {type(error).__name__}"
+        hint = "; MUJOCO_GL=egl or osmesa may help" if task.locomotion is not None else ""
+        raise UserError(f"{task.name} cannot be drawn here: {words}{hint}.") from error
     if not isinstance(pixels, np.ndarray):
         raise UserError(f"{task.name} draws nothing; its factory must make it with render_mode='rgb_array'.")
     return pixels

@@ -173,7 +173,12 @@ def _imported(name: str) -> Factory | None:
         raise UserError(f"cannot import {module!r} for the environment {name!r}: {error}.") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
-    return found if callable(found) else None
+    if found is None and any(attribute in (known, known.rpartition("-v")[0]) for known in gymnasium.registry):
+        return None
+    if not callable(found):
+        has = "nothing" if found is None else "something else"
+        raise UserError(f"{name} is no function: {module} has {has} of that name.")
+    return found
 
 
 def _make(name: str, max_episode_steps: int | None, render_mode: str | None) -> gymnasium.Env[Any, Any]:

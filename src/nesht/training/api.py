@@ -14,7 +14,7 @@ from nesht.keys import check_seed
 from nesht.presets import preset as preset_options
 from nesht.storage import allow_open_files
 from nesht.training.fleet import Fleet
-from nesht.training.folder import METRICS, RunFolder, find_runs, fleet_runs, is_run, read_config
+from nesht.training.folder import METRICS, RunFolder, algorithm_of, find_runs, fleet_runs, is_run, read_config
 from nesht.training.loop import Callback, Group, Run, RunResult, run_groups
 from nesht.training.recorder import Recorder
 from nesht.training.setup import DEFAULT_STEPS, Setup, build, kind, together
@@ -79,6 +79,7 @@ def train_fleet(
     config = config.change(**options)
     if out is not None:
         _check_kind(Path(out), len(seeds))
+        _check_company(Path(out), seeds, config)
     outs = [Path(out)] if out and len(seeds) == 1 else [Path(out) / f"seed-{seed}" for seed in seeds] if out else None
     configs = [config.change(seed=seed) for seed in seeds]
     return train_many(configs, outs=outs, overwrite=overwrite, progress=progress, callback=callback)
@@ -216,6 +217,16 @@ def _check_kind(out: Path, runs: int) -> None:
     if fleet_runs(out) if runs == 1 else is_run(out):
         kind = "a fleet" if runs == 1 else "a single run"
         raise UserError(f"{out} already holds {kind}; choose another --out.")
+
+
+def _check_company(out: Path, seeds: Sequence[int], config: Config) -> None:
+    """Refuse to put runs beside those of other options into a fleet, whose runs are told as one."""
+    config = config if _has_budget(config) else config.change(steps=DEFAULT_STEPS)
+    for path in fleet_runs(out):
+        if path.name not in {f"seed-{seed}" for seed in seeds} and (
+            algorithm_of(path) is not None or read_config(path).identity() != config.identity()
+        ):
+            raise UserError(f"{out} holds runs with other options ({path.name}); choose another --out.")
 
 
 def _start_runs(paths: Sequence[Path], setups: list[Setup], overwrite: bool) -> list[Run]:

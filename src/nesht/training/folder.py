@@ -111,6 +111,8 @@ class RunFolder:
         A run that died before its first checkpoint starts as the new run that is given.
         """
         if not any((self.path / name).exists() for name in (CHECKPOINT, PREVIOUS)):
+            if any((self.path / name).exists() for name in (POLICY, SUMMARY)):  # there was one before there were these
+                raise UserError(f"the checkpoints of {self.path} are gone; start again with --overwrite.")
             return new, dict.fromkeys(METRICS, 0), None
         warning: str | None = None
         for name in (CHECKPOINT, PREVIOUS):
@@ -122,6 +124,8 @@ class RunFolder:
             except (DamagedFileError, ValueError) as error:
                 warning = f"{error} Going back to the checkpoint before it."
             else:
+                if run.state.theta.shape != new.state.theta.shape:
+                    raise UserError(f"{CONFIG} in {self.path} does not fit the checkpoint: undo its changes.")
                 if warning:  # or the next save would keep the damaged file in place of the good one
                     write_file(self.path / CHECKPOINT, (self.path / name).read_bytes())
                 return run, facts["metrics"], warning
@@ -130,6 +134,14 @@ class RunFolder:
     def summarise(self, summary: dict[str, Any]) -> None:
         """Write the result of a finished run."""
         write_file(self.path / SUMMARY, (json.dumps(summary, indent=2) + "\n").encode())
+
+
+def check_target(out: Path) -> None:
+    """Raise UserError if something is to be written over a file of a run."""
+    if out.name in (CONFIG, CHECKPOINT, PREVIOUS, POLICY, SUMMARY, TRACKER, MODEL, LOCK, *METRICS) and is_run(
+        out.parent
+    ):
+        raise UserError(f"{out} belongs to the run; choose another --out.")
 
 
 def is_run(path: Path) -> bool:
@@ -168,7 +180,7 @@ def fleet_runs(path: Path) -> list[Path]:
 def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return (steps, score) of every evaluation of a run, of an evolution strategy or another learner."""
     file = folder / EVALUATIONS
-    lines = file.read_text().splitlines() if file.exists() else []
+    lines = file.read_text(errors="replace").splitlines() if file.exists() else []
     rows = []
     for row in csv.DictReader(lines):
         with suppress(TypeError, ValueError):  # the last may be half written

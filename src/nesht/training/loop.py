@@ -40,7 +40,8 @@ class RunResult:
 
     seed: int
     score: float
-    """Mean of the last 10 evaluations: every reward counted, distractors on, nothing perturbed."""
+    """Mean of the last 10 evaluations: every reward counted, distractors on, nothing perturbed; NaN if none of their
+    episodes could be simulated, or if the weights are not finite any more."""
     steps: int
     generations: int
     seconds: float
@@ -224,14 +225,16 @@ def _record_evaluations(point: _Point, scores: np.ndarray) -> None:
 
 
 def _result(fleet: Fleet, setup: Setup, run: Run) -> RunResult:
+    policy = fleet.policy(setup)
+    lost = not np.isfinite(policy.parameters).all()
     result = RunResult(
         seed=run.seed,
-        score=float(fleet.score[0]),
+        score=math.nan if lost else float(fleet.score[0]),  # else that of policies before it
         steps=int(fleet.steps[0]),
         generations=int(fleet.state.generation[0]),
         seconds=float(fleet.seconds[0]),
         diverged=int(fleet.diverged[0]),
-        policy=fleet.policy(setup),
+        policy=policy,
         folder=run.folder.path if run.folder else None,
         history=run.history,
         evaluations=run.evaluations,

@@ -139,7 +139,7 @@ class Recorder:
         for name in METRICS:
             path = folder / name
             if lengths is not None and path.exists():
-                os.truncate(path, min(lengths.get(name, 0), path.stat().st_size))
+                _cut(path, lengths.get(name, 0))
             self._files[name] = open(path, "w" if lengths is None else "a", newline="")  # noqa: SIM115
         rows, self._lines, evaluations = self._files.values()
         self._csv, self._evaluations = csv.DictWriter(rows, COLUMNS), csv.DictWriter(evaluations, EVALUATION_COLUMNS)
@@ -198,6 +198,14 @@ class Recorder:
             self._tracker = None
             words = " ".join(str(error).split())
             print(f"nesht: {self._folder} is no longer tracked ({words}); the run itself goes on.", file=sys.stderr)
+
+
+def _cut(path: Path, length: int) -> None:
+    """Cut a file to a length; where it has lost some of that, to its last whole line, and say so."""
+    if (size := path.stat().st_size) < length:
+        print(f"nesht: {path} has lost some of its rows; the others stay.", file=sys.stderr)
+        length = path.read_bytes().rfind(b"\n") + 1
+    os.truncate(path, min(length, size))
 
 
 def _number(value: float) -> float | None:

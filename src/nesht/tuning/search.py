@@ -28,7 +28,7 @@ from nesht.policies.saved import load_policy
 from nesht.presets import preset as preset_options
 from nesht.storage import write_file
 from nesht.training.api import resume, train_many
-from nesht.training.folder import is_run, read_scores
+from nesht.training.folder import holds_runs, is_run, read_scores
 from nesht.training.setup import build
 from nesht.tuning.draws import RANGES, draw, searched
 from nesht.tuning.halving import Rung, afford, plan
@@ -151,6 +151,8 @@ class _Search:
         """Start anew, or go on with the same search; another one is refused or replaced."""
         self._asked = json.loads(json.dumps(asked))
         path = self.folder / SEARCH
+        if holds_runs(self.folder):
+            raise UserError(f"{self.folder} holds runs; choose another --out.")
         if path.exists() and not overwrite:
             try:
                 known = json.loads(path.read_text())
