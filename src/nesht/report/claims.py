@@ -64,7 +64,9 @@ def ahead(runs: Sequence[Row]) -> str:
     learners = [method for method in REINFORCEMENT if task_scores(runs, method)]
     total, beats, apart = _against(runs, learners)
     if total:
-        said += f"; above our own runs of {', '.join(learners)} in {beats} of {total}, with intervals apart in {apart}"
+        cells = {method: len(task_scores(runs, method).keys() & ours.keys()) for method in learners}
+        named = [f"{each}{f' ({ran} rows)' if ran < total else ''}" for each, ran in cells.items()]
+        said += f"; above our own runs of {', '.join(named)} in {beats} of {total}, with intervals apart in {apart}"
     return f"{said}."
 
 
