@@ -28,7 +28,7 @@ from nesht.baselines.batched.place import Place, products_for
 from nesht.baselines.batched.training import Training
 from nesht.baselines.changes import changed
 from nesht.baselines.settings import make_model
-from nesht.engines.fused.device import check_device
+from nesht.engines.fused.library import check_device
 from nesht.tasks.imperfect import Distractors, RewardMask
 from nesht.tasks.task import Task
 

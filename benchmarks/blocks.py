@@ -27,7 +27,7 @@ from nesht.baselines.batched.learner import Shape
 from nesht.baselines.batched.place import Place
 from nesht.baselines.batched.td3 import TD3
 from nesht.baselines.changes import changed
-from nesht.engines.fused.device import check_device
+from nesht.engines.fused.library import check_device
 from nesht.tasks.imperfect import Distractors
 from nesht.tasks.task import Task
 

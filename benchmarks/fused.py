@@ -25,8 +25,8 @@ import nesht
 from machine import command, describe
 from nesht.config import Config, RuntimeOptions
 from nesht.engines import Episodes, cores, make_engine
-from nesht.engines.fused.device import check_device, warp
 from nesht.engines.fused.engine import FusedEngine
+from nesht.engines.fused.library import check_device, warp
 from nesht.engines.fused.vector import FusedVectorEnv
 from nesht.policies.moments import Moments, Normaliser
 from nesht.policies.network import Network

@@ -101,3 +101,9 @@ def test_a_mask_that_makes_no_sense_is_refused(rule: dict) -> None:
         nesht.MaskReward(gymnasium.make("Hopper-v5"), **rule)
     with pytest.raises(UserError, match="noise_ratio"):
         nesht.NoiseFeatures(gymnasium.make("Hopper-v5"), ratio=-1.0)
+
+
+@pytest.mark.parametrize("ratio", [-1.0, float("nan"), 1e9])
+def test_noise_is_neither_negative_nor_endless(ratio: float) -> None:
+    with pytest.raises(UserError, match="noise_ratio must be"):
+        Task("Hopper-v4", Distractors(ratio))

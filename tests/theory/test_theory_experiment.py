@@ -98,3 +98,11 @@ def test_a_folder_without_results_and_options_that_do_not_apply_get_a_sentence(
         assert end.value.code == 2
         assert "does not apply" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_numbers_that_cannot_be_computed_with_are_refused(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = ["--sigma", "1e-300", "--d", "10", "--bound", "1e300", "--variance", "1", "--epsilon", "1e-300"]
+    with pytest.raises(SystemExit):
+        main(["theory", *numbers, *more])
+    assert "cannot be computed" in capsys.readouterr().err

@@ -125,7 +125,7 @@ def is_batched(config: BaselineConfig) -> bool:
 
 def where(config: BaselineConfig) -> str:
     """Return the device of a run that is trained together with others."""
-    from nesht.engines.fused.device import check_device
+    from nesht.engines.fused.library import check_device
 
     return check_device(config.device)
 

@@ -98,10 +98,15 @@ class Inspect:
         from nesht.report.screen import print_screen, screen_report
         from nesht.report.stability import stability
         from nesht.report.table import print_features, print_stability
+        from nesht.training.folder import check_target
 
         if not self.paths:
             raise UserError("which run? For example: nesht inspect runs/hopper")
         paths = [found for path in self.paths for found in find_policies(path)]
+        if self.figure is not None:
+            check_target(self.figure)
+            if not all(path.is_dir() for path in paths):
+                raise UserError("a figure needs a run folder with metrics, not only a policy file.")
         policies = {str(path): load_policy(path) for path in paths}
         screens = {path: screen_report(each) for path, each in policies.items() if isinstance(each.network, ConvNet)}
         features = {path: feature_report(each) for path, each in policies.items() if path not in screens}
@@ -120,8 +125,6 @@ class Inspect:
             if choices is not None:
                 print_stability(choices)
         if self.figure is not None:
-            if not all(path.is_dir() for path in paths):
-                raise UserError("a figure needs a run folder with metrics, not only a policy file.")
             draw_run(paths, self.figure)
             print(f"figure: {self.figure}", file=sys.stderr)
 

@@ -45,6 +45,12 @@ class Theory:
 
     def execute(self) -> None:
         """Answer what was asked, with the constants as printed in the paper and as they can be corrected."""
+        try:
+            self._answer()
+        except ArithmeticError:
+            raise UserError("numbers so large or so small cannot be computed with.") from None
+
+    def _answer(self) -> None:
         if self.epsilon is self.budget is self.n is None:
             raise UserError("what do you want to know? Give --epsilon, --budget or --n.")
         paper = self._analysis()

@@ -57,7 +57,7 @@ def choose_engine(name: str, task: Task) -> str:
 def choose_device(engine: str, device: str) -> str:
     """Return the device that an engine will use: the one asked for if it is there, or the fastest that is."""
     if engine == "fused":
-        from nesht.engines.fused.device import check_device
+        from nesht.engines.fused.library import check_device
 
         return check_device(device)
     if engine == "atari" and device == "cuda":

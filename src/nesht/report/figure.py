@@ -30,6 +30,7 @@ def draw_run(folders: list[Path], out: Path) -> None:
     else:
         _draw_features(bars, folders[0])
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(out, dpi=150)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot write the picture {out}: {error}.") from error

@@ -6,13 +6,15 @@ steps ahead and a wrapper that draws step by step see the same numbers.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from nesht import keys
 from nesht.errors import UserError
+
+MOST = 100_000
+"""Distractors per real feature, at most."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ class Distractors:
     """How many per real feature: 10 turns 11 features into 121."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.ratio < math.inf:
-            raise UserError(f"noise_ratio must be 0 or more, got {self.ratio}.")
+        if not 0 <= self.ratio <= MOST:
+            raise UserError(f"noise_ratio must be 0 or more, {MOST:,} at most; got {self.ratio}.")
 
     def count(self, real: int) -> int:
         """How many distractors an environment with `real` features gets."""

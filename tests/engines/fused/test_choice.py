@@ -51,7 +51,7 @@ def test_auto_is_fused_where_warp_is_installed_and_batch_where_not(monkeypatch: 
 
 
 def test_fused_without_warp_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    without(monkeypatch, "warp", "nesht.engines", "nesht.engines.fused.device")
+    without(monkeypatch, "warp", "nesht.engines", "nesht.engines.fused.library")
     with pytest.raises(UserError, match=r"needs `pip install 'nesht\[fused\]'`; --engine batch works without it"):
         train(generations=1)
 
@@ -65,7 +65,7 @@ def test_cuda_without_a_gpu_is_refused_in_one_sentence(monkeypatch: pytest.Monke
     ):
         train(device="cuda", generations=1)
     assert choose_device("fused", "auto") == "cpu"
-    without(monkeypatch, "torch", "nesht.engines.fused.device")
+    without(monkeypatch, "torch", "nesht.engines.fused.library")
     with pytest.raises(UserError, match=r"it needs `pip install 'nesht\[fused,torch\]'`"):
         train(device="cuda", generations=1)
 

@@ -9,8 +9,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from nesht.engines.fused.device import load, warp
 from nesht.engines.fused.engine import fingerprint
+from nesht.engines.fused.library import load, warp
 from nesht.engines.fused.planar import PlanarModel
 from nesht.engines.fused.reading import read_planar
 

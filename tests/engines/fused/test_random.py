@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nesht.engines.fused.device import load, warp
 from nesht.engines.fused.engine import FusedEngine
+from nesht.engines.fused.library import load, warp
 from nesht.policies.network import Network
 from nesht.strategy import Population
 from nesht.tasks.task import Task

@@ -12,7 +12,7 @@ import torch
 
 from nesht.baselines.batched import OFF_POLICY
 from nesht.baselines.batched.products import Whole
-from nesht.engines.fused.device import compiling, load, warp
+from nesht.engines.fused.library import compiling, load, warp
 
 if TYPE_CHECKING:
     from nesht.baselines.batched.halves import Halves

@@ -18,7 +18,7 @@ from nesht.baselines.batched.place import Place, products_for
 from nesht.baselines.batched.training import Training
 from nesht.baselines.policy import write_policy
 from nesht.baselines.run import BaselineConfig, Diary, Report
-from nesht.engines.fused.device import check_device
+from nesht.engines.fused.library import check_device
 from nesht.errors import UserError
 from nesht.storage import write_file
 from nesht.tasks.task import make_task

@@ -15,7 +15,8 @@ import numpy as np
 
 from nesht import keys
 from nesht.engines.episodes import Engine, Episodes, Outcomes
-from nesht.engines.fused.device import Cpu, Cuda, Device, compiling, load, warp
+from nesht.engines.fused.device import Cpu, Cuda, Device
+from nesht.engines.fused.library import compiling, load, warp
 from nesht.engines.fused.planar import PlanarModel
 from nesht.engines.fused.reading import read_planar
 from nesht.errors import UserError

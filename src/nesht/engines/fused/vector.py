@@ -14,8 +14,9 @@ from gymnasium.vector.utils import batch_space
 
 from nesht import keys
 from nesht.engines import cores
-from nesht.engines.fused.device import BLOCK, Cpu, Cuda, Device, check_device, compiling, load, warp
+from nesht.engines.fused.device import BLOCK, Cpu, Cuda, Device
 from nesht.engines.fused.engine import fingerprint
+from nesht.engines.fused.library import check_device, compiling, load, warp
 from nesht.engines.fused.planar import PlanarModel
 from nesht.engines.fused.reading import read_planar
 from nesht.errors import UserError, near_matches
