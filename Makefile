@@ -85,9 +85,9 @@ cluster: $(VENV)/.dev
 clean:
 	rm -rf $(VENV) $(VENV)-* build dist site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-## learns: the longer proof that it learns: a piece of the paper's table, beside vanilla NES (minutes on 2 cores; resumable)
+## learns: the longer proof that it learns: a piece of the paper's table, beside vanilla NES (10 minutes on 2 cores; resumable)
 learns: $(VENV)/.core
-	$(BIN)/nesht experiment table1 --env HalfCheetah-v4 --noise 10 --method NES ours --seeds 0-2 --steps 3_000_000 \
+	$(BIN)/nesht experiment table1 --env HalfCheetah-v4 --noise 10 --method NES ours --seeds 0-2 \
 		--out runs/learns --work runs/learns-work
 	$(BIN)/nesht report runs/learns --out runs/learns.html
 
