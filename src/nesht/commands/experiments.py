@@ -78,7 +78,7 @@ class Experiment:
         runtime = {"engine": self.engine, "device": self.device, "threads": self.threads, "checkpoint_seconds": 60.0}
         options = Options(self.env or ENVS, self.steps, self.preset, runtime, self.games.split(","), self._betas())
         out = self.out or Path("results") / f"{self.name}-{self.preset}"
-        work, command = self.work / out.name, _command()
+        work, command = self.work / out.name, _command(self.name)
         if self.name == "tuning":
             tune(options, out, work, command, self.address)
         else:
@@ -110,7 +110,7 @@ class Experiment:
         from nesht.experiments.theory import measure
 
         out = self.out or Path("results/theory")
-        measure(out, _command(), RuntimeOptions(self.engine, self.device, threads=self.threads))
+        measure(out, _command(self.name), RuntimeOptions(self.engine, self.device, threads=self.threads))
         print(f"Look at it with: nesht report {out}")
 
 
@@ -159,6 +159,8 @@ class Report:
         print(f"written to {self.out}")
 
 
-def _command() -> str:
+def _command(name: str) -> str:
     """Return the command line that runs, without the folders of this machine."""
+    if sys.argv[1:2] != ["experiment"]:
+        return f"nesht experiment {name} (called from Python)"
     return " ".join(["nesht", *(Path(word).name if word.startswith("/") else word for word in sys.argv[1:])])
