@@ -99,8 +99,14 @@ def offline_runs(folder: Path) -> Iterator[tuple[str, list[Any]]]:
 def test_weights_and_biases_has_it_all_without_a_network(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     result = stopped_and_resumed("wandb", tmp_path / "run")
-    runs = list(offline_runs(tmp_path / "run"))
-    assert len(runs) == 2
+    deadline = time.monotonic() + 30
+    while True:  # its service may write the end after we were told of it
+        runs = list(offline_runs(tmp_path / "run"))
+        ended = [bool(found) and found[-1].WhichOneof("record_type") == "exit" for _, found in runs]
+        if all(ended) or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    assert ended == [True, True]
     assert {run for run, _ in runs} == {json.loads((tmp_path / "run" / "tracker.json").read_text())["run"]}
     records = [record for _, found in runs for record in found]
     options = {item.key for record in records for item in record.run.config.update}
