@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -13,11 +12,6 @@ from nesht.policies.network import Network
 from nesht.strategy import Population
 from nesht.tasks.imperfect import Distractors, RewardMask
 from nesht.tasks.task import Task
-
-with suppress(ImportError):
-    # Torch imports it with its optimisers. It brings an LLVM of its own, and ends the process if a test that draws a
-    # robot without a GPU has loaded Mesa's before.
-    import triton  # noqa: F401
 
 
 def make_episodes(

@@ -198,7 +198,7 @@ def test_a_process_that_is_killed_fails_its_run_and_the_other_ends(tmp_path: Pat
     os.kill(found[0], signal.SIGKILL)
     said = parent.communicate(timeout=300)[1]
     assert parent.returncode == 2
-    assert "nesht: 1 of 2 processes failed, the first because: it was ended from outside (-9)" in said
+    assert "nesht: 1 of 2 sets or processes failed, the first because: it was ended from outside (-9)" in said
     assert len(list(tmp_path.glob("*/summary.json"))) == 1
 
 

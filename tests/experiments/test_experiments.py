@@ -96,6 +96,16 @@ def test_options_that_an_experiment_does_not_read_are_refused(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_run_that_lost_its_checkpoints_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells, out, work = quick_cells(), tmp_path / "out", tmp_path / "work"
+    run_experiment(cells, [0], tmp_path / "first", work, "test", progress=False)
+    (place,) = work.glob("*ours*/seed-0")
+    for name in ("checkpoint.safetensors", "checkpoint.previous.safetensors", "summary.json"):
+        (place / name).unlink(missing_ok=True)
+    results = run_experiment(cells, [0], out, work, "test", progress=False)
+    assert len(results.runs) == 2
+
+
 def test_results_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
     run_experiment(quick_cells(), [0, 1], tmp_path / "out", tmp_path / "work", "test", progress=False)
     there = Results.read(tmp_path / "out")

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 import nesht
@@ -315,3 +316,17 @@ def test_a_larger_budget_is_remembered_and_nothing_else_can_change(tmp_path: Pat
             nesht.resume(out, progress=False, **{name: value})
     with pytest.raises(UserError, match="is a run on Hopper-v4, not on Hopper-v5"):
         nesht.resume(out, progress=False, env="Hopper-v5")
+
+
+def test_a_factory_may_have_moved_but_a_run_keeps_its_environment(tmp_path: Path) -> None:
+    def make() -> gymnasium.Env:
+        return gymnasium.make("CartPole-v1", max_episode_steps=5)
+
+    few = {"n": 2, "threads": 1, "eval_episodes": 1, "progress": False}
+    nesht.train(env=make, generations=1, out=tmp_path / "run", **few)
+
+    def moved() -> gymnasium.Env:
+        return make()
+
+    (result,) = nesht.resume(tmp_path / "run", generations=2, env=moved, progress=False)
+    assert result.generations == 2

@@ -72,12 +72,16 @@ def _train(todo: list[Job], count: int, processes: int, progress: bool) -> None:
         else:
             alone.append([job])
     on_gpu, on_cpu = ([each for (place, _), each in sets.items() if place == name] for name in ("cuda", "cpu"))
-    if on_gpu:
-        _take_turns(on_gpu, processes or SETS, progress)
+    failed = _take_turns(on_gpu, processes or SETS, progress) if on_gpu else []
     processes = processes or cores()
     parts = -(-processes // len(on_cpu)) if on_cpu else 1
     if groups := [each[part::parts] for each in on_cpu for part in range(min(parts, len(each)))] + alone:
-        _in_processes(groups, processes, progress)
+        failed += _in_processes(groups, processes, progress)
+    if failed:
+        kind, words = failed[0]
+        total = len(on_gpu) + len(groups)
+        first = f"{len(failed)} of {total} sets or processes failed, the first because: " if total > 1 else ""
+        raise kind(f"{first}{words}")
 
 
 def check_run(config: BaselineConfig) -> None:
@@ -130,8 +134,8 @@ def where(config: BaselineConfig) -> str:
     return check_device(config.device)
 
 
-def _take_turns(waiting: list[list[Job]], at_a_time: int, progress: bool) -> None:
-    """Train some sets at a time, in turns."""
+def _take_turns(waiting: list[list[Job]], at_a_time: int, progress: bool) -> list[Failure]:
+    """Train some sets at a time, in turns; returns why sets failed, if some did."""
     from nesht.baselines.batched.run import RunSet
 
     show = _Line([config.steps for jobs in waiting for config, _ in jobs])
@@ -141,12 +145,15 @@ def _take_turns(waiting: list[list[Job]], at_a_time: int, progress: bool) -> Non
         last[name] = (count * steps, score)
         show(last)
 
-    training, count, failed = list[RunSet](), len(waiting), list[Failure]()
+    training, failed = list[RunSet](), list[Failure]()
     while waiting or training:
         while waiting and len(training) < at_a_time:
             jobs, *waiting = waiting
             said = partial(report, jobs[0][1], len(jobs)) if progress else None
-            training.append(RunSet([config for config, _ in jobs], [out for _, out in jobs], said))
+            try:
+                training.append(RunSet([config for config, _ in jobs], [out for _, out in jobs], said))
+            except UserError as error:
+                failed.append((UserError, str(error)))
         for each in list(training):
             try:
                 if each.advance():
@@ -154,16 +161,19 @@ def _take_turns(waiting: list[list[Job]], at_a_time: int, progress: bool) -> Non
             except UserError as error:  # of this set alone
                 failed.append((UserError, str(error)))
             training.remove(each)
-    _tell(failed, count, "sets of runs")
+    return failed
 
 
-def _in_processes(groups: list[list[Job]], processes: int, progress: bool) -> None:
-    """Train every group in a process of its own, with one thread."""
+def _in_processes(groups: list[list[Job]], processes: int, progress: bool) -> list[Failure]:
+    """Train every group in a process of its own, with one thread; returns why processes failed, if some did."""
     jobs = [job for group in groups for job in group]
     show = _Line([config.steps for config, _ in jobs]) if progress else None
     if len(groups) == 1:
-        _run(groups[0], (lambda steps, score: show({None: (len(jobs) * steps, score)})) if show else None)
-        return
+        try:
+            _run(groups[0], (lambda steps, score: show({None: (len(jobs) * steps, score)})) if show else None)
+        except UserError as error:
+            return [(UserError, str(error))]
+        return []
     context, began = multiprocessing.get_context("spawn"), time.time()
     waiting, running, failed = list(groups), list[tuple[SpawnProcess, Connection]](), list[Failure]()
     try:
@@ -184,14 +194,7 @@ def _in_processes(groups: list[list[Job]], processes: int, progress: bool) -> No
         for process, _ in running:
             process.terminate()
             process.join()
-    _tell(failed, len(groups), "processes")
-
-
-def _tell(failed: Sequence[Failure], count: int, what: str) -> None:
-    """Raise what went wrong first, if something did."""
-    if failed:
-        kind, words = failed[0]
-        raise kind(f"{len(failed)} of {count} {what} failed, the first because: {words}" if count > 1 else words)
+    return failed
 
 
 def _failure(process: SpawnProcess, said: Connection) -> list[Failure]:

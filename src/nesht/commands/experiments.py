@@ -163,4 +163,6 @@ def _command(name: str) -> str:
     """Return the command line that runs, without the folders of this machine."""
     if sys.argv[1:2] != ["experiment"]:
         return f"nesht experiment {name} (called from Python)"
-    return " ".join(["nesht", *(Path(word).name if word.startswith("/") else word for word in sys.argv[1:])])
+    words = list(sys.argv[2:])
+    words.remove(name)  # the name may come after the options
+    return " ".join(["nesht", "experiment", name, *(Path(w).name if w.startswith("/") else w for w in words)])

@@ -40,7 +40,7 @@ from nesht.report.features import feature_report
 from nesht.storage import DamagedFileError, write_file
 from nesht.tasks.task import make_task
 from nesht.training.api import resume, train_many
-from nesht.training.folder import CONFIG, SUMMARY, RunFolder, is_run, read_config
+from nesht.training.folder import CONFIG, SUMMARY, RunFolder, is_run, may_go_on, read_config
 
 Row = dict[str, Any]
 RUNS, EVALUATIONS, ABOUT = "runs.csv", "evaluations.csv.gz", "about.json"
@@ -196,6 +196,8 @@ def _train(
                 shutil.rmtree(place)  # left by other settings
             continue
         if is_run(place) and Cell(cell.labels, read_config(place)).digest() != cell.digest():  # left by other settings
+            shutil.rmtree(place)
+        if is_run(place) and not may_go_on(place):
             shutil.rmtree(place)
         if not is_run(place):
             new[place] = cell.config.change(seed=seed)

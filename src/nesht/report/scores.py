@@ -92,6 +92,8 @@ def read_run(folder: Path) -> Run | None:
         env = task["env"]
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(f"{CONFIG} or {SUMMARY} in {folder} is damaged ({error}).") from error
+    if finished and score is None:
+        return None
     usual, (steps, evaluated) = asdict(TaskOptions()), read_scores(folder)
     if not len(steps):
         return None

@@ -170,7 +170,8 @@ def resume(
     before = [read_config(folder) for folder in paths]
     configs = [config.change(**options) for config in before]
     for place, old, new in zip(paths, before, configs, strict=True):
-        if (name := plain_task(new.task)["env"]) != old.task.env:
+        name, moved = plain_task(new.task)["env"], callable(new.task.env) and ":" in str(old.task.env)
+        if name != old.task.env and not moved:
             raise UserError(f"{place} is a run on {old.task.env}, not on {name}; start a new run.")
     setups = [build(config).pausing(pause) for config in configs]
     groups = _by_kind(setups)
@@ -223,10 +224,20 @@ def _check_company(out: Path, seeds: Sequence[int], config: Config) -> None:
     """Refuse to put runs beside those of other options into a fleet, whose runs are told as one."""
     config = config if _has_budget(config) else config.change(steps=DEFAULT_STEPS)
     for path in fleet_runs(out):
-        if path.name not in {f"seed-{seed}" for seed in seeds} and (
-            algorithm_of(path) is not None or read_config(path).identity() != config.identity()
-        ):
-            raise UserError(f"{out} holds runs with other options ({path.name}); choose another --out.")
+        if path.name in {f"seed-{seed}" for seed in seeds}:
+            continue
+        if rival := algorithm_of(path):
+            raise UserError(f"{out} holds runs of {rival}; choose another --out.")
+        mine, other = _flat(config), _flat(read_config(path))
+        for name in (*mine, *other):
+            if (here := mine.get(name)) != (there := other.get(name)):
+                words = f"{path.name} has {name} {there}, not {here}"
+                raise UserError(f"{out} holds runs with other options ({words}); choose another --out.")
+
+
+def _flat(config: Config) -> dict[str, Any]:
+    """Return what counts about a run, by option."""
+    return {name: value for options in config.identity().values() for name, value in options.items()}
 
 
 def _start_runs(paths: Sequence[Path], setups: list[Setup], overwrite: bool) -> list[Run]:

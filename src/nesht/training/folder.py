@@ -111,7 +111,7 @@ class RunFolder:
         A run that died before its first checkpoint starts as the new run that is given.
         """
         if not any((self.path / name).exists() for name in (CHECKPOINT, PREVIOUS)):
-            if any((self.path / name).exists() for name in (POLICY, SUMMARY)):  # there was one before there were these
+            if not may_go_on(self.path):
                 raise UserError(f"the checkpoints of {self.path} are gone; start again with --overwrite.")
             return new, dict.fromkeys(METRICS, 0), None
         warning: str | None = None
@@ -147,6 +147,12 @@ def check_target(out: Path) -> None:
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run, finished or not."""
     return (path / CONFIG).exists()
+
+
+def may_go_on(path: Path) -> bool:
+    """Whether a run can be resumed, finished or not: checkpoints are written before a policy or a summary."""
+    checkpoints, later = ((path / name for name in names) for names in ((CHECKPOINT, PREVIOUS), (POLICY, SUMMARY)))
+    return any(file.exists() for file in checkpoints) or not any(file.exists() for file in later)
 
 
 def algorithm_of(path: Path) -> str | None:

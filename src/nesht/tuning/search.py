@@ -22,6 +22,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from nesht.config import Config
 from nesht.errors import UserError
 from nesht.policies.saved import load_policy
@@ -213,15 +215,17 @@ class _Search:
             resume(old, pause=pause, progress=self._progress, threads=start.runtime.threads, **factory)
 
     def _measured(self, number: int) -> dict[str, Any]:
-        scores, steps, inputs = [], 0, []
+        scores, steps, inputs, lost = [], 0, [], False
         for seed in self._seeds:
             place = self._place(number, seed)
             at, score = read_scores(place)
             if len(at):
                 scores.append(float(score[at >= (1 - LAST) * at[-1]].mean()))
                 steps += int(at[-1])
-            inputs.append(int(load_policy(place).used.sum()))
-        whole = len(scores) == len(self._seeds) and all(map(math.isfinite, scores))
+            policy = load_policy(place)
+            inputs.append(int(policy.used.sum()))
+            lost = lost or not np.isfinite(policy.parameters).all()  # its evaluations are of what it was before
+        whole = not lost and len(scores) == len(self._seeds) and all(map(math.isfinite, scores))
         return {"score": fmean(scores) if whole else None, "steps": steps, "inputs": fmean(inputs)}
 
     def _place(self, number: int, seed: int) -> Path:

@@ -155,7 +155,7 @@ def test_a_set_that_fails_does_not_stop_the_others(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(batched, "RunSet", Set)
     jobs = [(config_of("sac", seed=0).change(steps=steps), tmp_path / str(steps)) for steps in range(200, 206)]
-    with pytest.raises(UserError, match=r"1 of 6 sets of runs failed.*not finite"):
+    with pytest.raises(UserError, match=r"1 of 6 sets or processes failed.*not finite"):
         many.train_baselines(jobs, progress=False)
     assert sorted(ended) == [200, 202, 203, 204, 205]
 
