@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prepares a GPU machine without a network, which has Python, NumPy and torch with CUDA, within seconds:
 #   gpu_setup.sh PARTS TARGET && export PYTHONPATH=TARGET:src
-# PARTS holds wheels of all that nesht needs beside them (gpu_wheels.txt, mujoco-core), and Warp in parts: its library
+# PARTS is made by gpu_parts.sh: wheels of all that nesht needs beside them, and Warp in parts: its library
 # packed as warp.so.xz.0 and .1, and all else of its wheel as warp_slim.zip. What is there already is not unpacked.
 set -euo pipefail
 parts=$(cd "$1" && pwd) target=$2
