@@ -128,14 +128,16 @@ def test_a_damaged_policy_is_not_exported(run: Path, tmp_path: Path, capsys: pyt
     assert [file.name for file in tmp_path.iterdir()] == ["policy.safetensors"]
 
 
-def test_a_fleet_is_not_exported_as_if_it_were_one_policy(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["export --format npz", "watch --out a.gif"])
+def test_a_fleet_is_not_taken_for_one_policy(
+    run: Path, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed in range(2):
         shutil.copytree(run, tmp_path / f"seed-{seed}")
+    verb, *options = command.split()
     with pytest.raises(SystemExit):
-        main(["export", str(tmp_path), "--format", "npz"])
-    assert f"holds 2 runs; export one of them, for example {tmp_path / 'seed-0'}" in capsys.readouterr().err
+        main([verb, str(tmp_path), *options])
+    assert f"holds 2 runs; {verb} one of them, for example {tmp_path / 'seed-0'}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["export --format c", "report"])
@@ -164,16 +166,6 @@ def test_a_reader_that_has_seen_enough_ends_a_command_quietly(run: Path) -> None
     command = f"{sys.executable} -m nesht inspect --json {run} | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-
-
-def test_a_fleet_is_not_watched_as_if_it_were_one_policy(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for seed in range(2):
-        shutil.copytree(run, tmp_path / f"seed-{seed}")
-    with pytest.raises(SystemExit):
-        main(["watch", str(tmp_path), "--out", str(tmp_path / "a.gif")])
-    assert "holds 2 runs; watch one of them" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class Experiment:
         plain = Experiment(self.name)
         for name in NOT_READ.get(self.name, ("games", "betas")):
             if getattr(self, name) != getattr(plain, name):
-                raise UserError(f"--{name} does not apply to {self.name}, which has its own, or none.")
+                raise UserError(f"--{name} does not apply to {self.name}.")
         if self.name == "theory":
             self._theory()
             return

@@ -27,17 +27,15 @@ class Export:
 
     def execute(self) -> None:
         """Write the file and say what a controller has to read."""
-        from nesht.commands.policies import find_policies
+        from nesht.commands.policies import find_policy
         from nesht.export import FORMATS, export_policy
         from nesht.export.check import ROWS, largest_difference
         from nesht.policies.saved import FILE, load_policy
         from nesht.training.folder import check_target
 
-        found = find_policies(self.path)
-        if len(found) > 1:
-            raise UserError(f"{self.path} holds {len(found)} runs; export one of them, for example {found[0]}.")
-        policy, form = load_policy(found[0]), FORMATS[self.format]
-        source = found[0] / FILE if found[0].is_dir() else found[0]
+        found = find_policy(self.path, "export")
+        policy, form = load_policy(found), FORMATS[self.format]
+        source = found / FILE if found.is_dir() else found
         out = self.out or source.with_suffix(form.suffix)
         if out.resolve() == source.resolve():
             raise UserError(f"{out} is the policy itself; choose another --out.")

@@ -149,10 +149,8 @@ class Watch:
         from nesht.policies.saved import load_policy
         from nesht.report.watch import watch
 
-        found = find_policies(self.path)
-        if len(found) > 1:
-            raise UserError(f"{self.path} holds {len(found)} runs; watch one of them, for example {found[0]}.")
-        score, steps = watch(load_policy(found[0]), self.out, self.seed, self.steps, self.every)
+        policy = load_policy(find_policy(self.path, "watch"))
+        score, steps = watch(policy, self.out, self.seed, self.steps, self.every)
         print(f"score {score:.1f} in {steps} steps; written to {self.out}")
 
 
@@ -190,6 +188,14 @@ def find_policies(path: Path) -> list[Path]:
         raise UserError(lacking[0])
     print(*lacking, sep="\n", end="\n" * bool(lacking), file=sys.stderr)
     return found
+
+
+def find_policy(path: Path, purpose: str) -> Path:
+    """Return the only policy at a path; `purpose` is what to do with one of them, if there are several."""
+    found = find_policies(path)
+    if len(found) > 1:
+        raise UserError(f"{path} holds {len(found)} runs; {purpose} one of them, for example {found[0]}.")
+    return found[0]
 
 
 def _why(run: Path) -> str:

@@ -107,9 +107,9 @@ def _rendered(env: object, task: Task) -> np.ndarray:
     try:
         pixels = env.render()  # type: ignore[attr-defined]
     except Exception as error:
-        words = " ".join(str(error).split()) or f"it raised {type(error).__name__}"
-        hint = "; MUJOCO_GL=egl or osmesa may help" if task.locomotion is not None else ""
-        raise UserError(f"{task.name} cannot be drawn here: {words}{hint}.") from error
+        said = " ".join(str(error).split())
+        words = f"{said}; MUJOCO_GL=egl or osmesa may help" if said else f"it raised {type(error).__name__}"
+        raise UserError(f"{task.name} cannot be drawn here: {words}.") from error
     if not isinstance(pixels, np.ndarray):
         raise UserError(f"{task.name} draws nothing; its factory must make it with render_mode='rgb_array'.")
     return pixels

@@ -138,9 +138,8 @@ class RunFolder:
 
 def check_target(out: Path) -> None:
     """Raise UserError if something is to be written over a file of a run."""
-    if out.name in (CONFIG, CHECKPOINT, PREVIOUS, POLICY, SUMMARY, TRACKER, MODEL, LOCK, *METRICS) and is_run(
-        out.parent
-    ):
+    own = (CONFIG, CHECKPOINT, PREVIOUS, POLICY, SUMMARY, TRACKER, MODEL, LOCK, *METRICS)
+    if out.name in own and is_run(out.parent):
         raise UserError(f"{out} belongs to the run; choose another --out.")
 
 
